@@ -3,7 +3,6 @@
 import reframe as rfm
 from reframe.core.builtins import fixture, parameter, run_after, run_before, sanity_function
 
-from bisection.core.format import some
 from bisection.core.reasons.base import Text
 from bisection.core.thresholds import LIMITS
 from bisection.kernels import layouts, results, tables
@@ -96,9 +95,7 @@ class md_layout(KernelCheck):
             results.metrics(results.of_method(launch.result, self.method))
             for launch in (self.launch, self.pure)
         )
-        missing = [n for n in ("time", *LOOPS) if n not in hybrid or n not in pure]
-        if missing:
-            self.fail_for(Text(f"metric missing from {self.method}: {some(missing)}"))
+        self.require_metrics(n for n in ("time", *LOOPS) if n not in hybrid or n not in pure)
         ratio = hybrid["time"]["value"] / pure["time"]["value"]
         ratios = {"ratio_mpi": ratio, "ratio_loops": ratio * loops(hybrid) / loops(pure)}
         self.reported = {

@@ -12,9 +12,8 @@ from reframe.core.builtins import fixture, parameter, run_after, sanity_function
 from reframe.core.meta import make_test
 from reframe.core.runtime import runtime
 
-from bisection.core.format import some
 from bisection.core.identity import Geometry
-from bisection.core.reasons.base import Reason, Text
+from bisection.core.reasons.base import Reason
 from bisection.kernels.layouts import Place
 from bisection.rfm.check import KernelCheck
 from bisection.rfm.launch import Launch
@@ -102,8 +101,7 @@ class ScalingCheck(KernelCheck):
                 self.reported[name] = {"value": value(), "unit": unit, "better": "lower"}
             except Unmeasured as error:
                 missing.append(f"{name} ({error})")
-        if missing:
-            self.fail_for(Text(f"metric missing from {self.method}: {some(missing)}"))
+        self.require_metrics(missing)
         return True
 
     def _judged(self) -> list[str]:

@@ -23,7 +23,6 @@ from bisection.analysis.shifts import SAME
 from bisection.analysis.statistics import medians, scale
 from bisection.core.format import plural, utc
 from bisection.core.grouping import grouped
-from bisection.core.identity import IDENTITY
 from bisection.core.thresholds import LIMITS
 from bisection.core.units import is_absolute
 from bisection.core.verdicts import BisectionError, Verdict
@@ -136,9 +135,15 @@ def drawn(
             times = [sessions[index].start for index in indices]
             starts = sorted({p.at for p in points if times[0] < p.at <= times[-1]})
             at = np.searchsorted(times, starts).tolist()
-            known: dict[str, Any] = dict(zip(IDENTITY, test.identity, strict=True))
-            known |= {"times": times, "values": values.tolist(), "points": at}
-            yield Series(**known, metric=metric.name, unit=metric.unit, better=metric.better)
+            yield Series(
+                **test.by_name,
+                metric=metric.name,
+                unit=metric.unit,
+                better=metric.better,
+                times=times,
+                values=values.tolist(),
+                points=at,
+            )
 
 
 def _table(histories: list[History], sessions: Sequence[Session]) -> Table:
@@ -355,7 +360,7 @@ def _points(table: Table, night: int, traces: list[_Trace]) -> dict[int, ChangeP
             test, metric, *_ = table.histories[rows[index]]
             cost = float(size[index])
             point = ChangePoint(
-                **dict(zip(IDENTITY, test.identity, strict=True)),
+                **test.by_name,
                 metric=metric.name,
                 unit=metric.unit,
                 better=metric.better,

@@ -64,9 +64,11 @@ def histories(
         ]
         for place, works in works_of(sessions).items()
     }
-    for test, metric, jobs, medians in nights.series:
+    for series in nights.series:
+        test, metric, jobs = series
         if metric.unit in left_out or (name and not name.search(" ".join(test.identity[3:]))):
             continue
+        medians = series.medians(len(sessions))
         known = np.isfinite(medians)
         known[other_work.get((test.check, test.case), [])] = False
         if indices := np.flatnonzero(known).tolist():

@@ -69,7 +69,7 @@ def suspects(
                 sets[number] = tuple(sorted(set(o.hosts)))
             hosts[launch] = max(hosts[launch], sets[number], key=len)
     values = defaultdict(list)
-    for test, metric, measured, _ in nights.series:
+    for test, metric, measured in nights.series:
         key = (*test.identity, metric.name)
         if not metric.name.startswith("time") or (names is not None and key not in names):
             continue

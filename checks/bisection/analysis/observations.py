@@ -51,7 +51,7 @@ class Observations:
             values.sort(key=lambda job: self.order[job[0]])
 
     def _add(self, series: Series, nights: Nights) -> None:
-        test, metric, jobs, _ = series
+        test, metric, jobs = series
         usable = jobs["of"] == USABLE
         if metric.unit in CONTEXT and np.isfinite(jobs["value"][usable]).any():
             self.elsewhere.add(test.identity)

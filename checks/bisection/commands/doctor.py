@@ -14,6 +14,7 @@ from concurrent.futures import ThreadPoolExecutor
 from bisection.analysis.propose import stale
 from bisection.core import paths, references
 from bisection.core.format import plural
+from bisection.core.reasons.base import Text
 from bisection.core.verdicts import Exit
 from bisection.report.words import defect_line
 from bisection.sites.reference_rules import read, reference_defects
@@ -51,15 +52,17 @@ def act(options: argparse.Namespace) -> Exit:
     name = "*" if system is None else site_file(system).stem
     files = sorted(references.path(name).parent.glob(f"{name}.yaml"))
     recorded: dict[str, str] = {}
+    faults: list[Text] = []
     try:
-        with opened(home) as store:
+        with opened(home, on_fault=faults.append) as store:
             recorded = {metric.name: metric.unit for metric in store.metrics().values()}
             for file in files:
                 known = sites.get(file.stem)
                 if known and (tree := read(file)[0]):
                     findings += stale(store, known, file, tree)
     except StoreError as error:
-        findings.append(Defect.of(paths.store_db(home), 1, str(error)))
+        faults.append(Text(str(error)))
+    findings += [Defect.of(paths.store_db(home), 1, str(fault)) for fault in faults]
     for file in files:
         findings += reference_defects(file, sites.get(file.stem), recorded)
     findings = sorted(set(findings), key=lambda f: (f.is_note, f.path, f.line, f.text))

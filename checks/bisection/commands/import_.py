@@ -10,8 +10,9 @@ import argparse
 
 from bisection.core import paths
 from bisection.core.format import plural, some
+from bisection.core.reasons.base import Text
 from bisection.core.verdicts import Exit
-from bisection.store.sync import import_file, opened, synchronise
+from bisection.store.sync import import_file, opened, warn
 
 CODES = {Exit.USAGE: "or a file cannot be read; nothing of it is stored"}
 
@@ -21,8 +22,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def act(options: argparse.Namespace) -> Exit:
-    home = paths.home()
-    with opened(home, check=True) as store:
+    home, faults = paths.home(), list[Text]()
+    with opened(home, check=True, on_fault=faults.append) as store:
         for file in options.files:
             names, added = import_file(store, home, file)
             gone = sorted(names & store.forgotten().keys())
@@ -31,7 +32,8 @@ def act(options: argparse.Namespace) -> Exit:
             counts += [f"{known} stored before"] if known else []
             counts += [f"{len(gone)} forgotten ({some(gone, 3)})"] if gone else []
             print(f"{file}: {', '.join(counts)}")
-        if options.files:
-            return Exit.OK
-        print(f"the store has {plural(len(store.sessions()), 'session')}")
-        return Exit.USAGE if synchronise(store, home) else Exit.OK  # `opened` printed why
+        if not options.files:
+            print(f"the store has {plural(len(store.sessions()), 'session')}")
+    for fault in faults:
+        warn(fault)
+    return Exit.USAGE if faults and not options.files else Exit.OK

@@ -24,7 +24,8 @@ CODES = {
     Exit.FAILED: "a check failed, or a component of the network is bad",
     Exit.NOT_MEASURED: "a check did not run, something looks slower and was not retested, or the "
     "verdict on the network is `look`",
-    Exit.SLOWER: "metrics, by a retest; a node; or metrics since an earlier session",
+    Exit.SLOWER: "metrics, by a retest; a node, or a component of the network, that got worse; or "
+    "metrics since an earlier session",
     Exit.INTERRUPTED: "before the first launch; nothing is kept",
 }
 
@@ -47,7 +48,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("--against", metavar="SESSIONS", help=f"{text}sessions of its kind")
     text = "wait up to this time for a quiet machine; if it stays busy, run nothing, exit with 3"
     add("--wait", type=seconds_of, metavar="DURATION", help=text)
-    text = "start no launch after this time; launches that have not started are BLOCKED"
+    text = "start no launch later than this after the start of the run; launches that have not "
+    text += "started are BLOCKED"
     add("--deadline", type=seconds_of, metavar="DURATION", help=text)
     text = "accept kernels that were built from other sources than this checkout's"
     add("--stale", action="store_true", help=text)

@@ -55,6 +55,11 @@ class TestId:
         return (*place, self.check, self.case, self.layout, self.method)
 
     @property
+    def by_name(self) -> dict[str, str]:
+        """The seven words, by their names."""
+        return dict(zip(IDENTITY, self.identity, strict=True))
+
+    @property
     def test(self) -> str:
         return " ".join(w for w in (self.check, self.case, self.layout, self.method) if w)
 

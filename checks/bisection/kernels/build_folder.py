@@ -103,7 +103,10 @@ def find(script: Path) -> dict[str, Any] | None:
     """
     changed: list[str] = []
     for file in paths.home().glob(f"kernels/{name_of(script)}-*/build.json"):
-        record = json.loads(file.read_text())
+        try:
+            record = json.loads(file.read_text())
+        except (OSError, ValueError):  # cut, or another run removes it
+            continue
         now = states(file.parent, record["states"])
         changed = [name for name, state in record["states"].items() if now[name] != state]
         if not changed:

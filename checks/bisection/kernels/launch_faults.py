@@ -179,9 +179,13 @@ def of_full_disk(folder: Path | str, output: Iterable[str]) -> NoSpace | None:
 def of_job(job: Any, ended: Ended) -> Reason | None:
     """The reason if the scheduler stopped a job that ReFrame takes for finished, else None."""
     scheduler = schedulers.of(job.scheduler.registered_name)
-    rows = (row for row, _ in Said(ended, scheduler.name).rows if row.about in ("memory", "a job"))
-    words = ((row.about == "a job" and row.cause) or row.kind for row in rows)
-    return scheduler.cause(job, ended.exit_code is not None, next(words, ""))
+
+    def said() -> str:
+        rows = (row for row, _ in Said(ended, scheduler.name).rows)
+        rows = (row for row in rows if row.about in ("memory", "a job"))
+        return next(((row.about == "a job" and row.cause) or row.kind for row in rows), "")
+
+    return scheduler.cause(job, ended.exit_code is not None, said)
 
 
 # ---- the kernels' watchdog ----
@@ -410,8 +414,9 @@ class Said:
 
     def _host_of(self, rank: int | str | None) -> str:
         """The host of a rank, where it can be known; else ""."""
-        taken = places_of(self.ended.folder) if isinstance(rank, int) else []
-        hosts = [place.host for place in taken if rank in place.ranks]
+        hosts = (
+            [layouts.host_of(places_of(self.ended.folder), rank)] if isinstance(rank, int) else []
+        )
         hosts += [death.host for death in self.deaths if death.rank == rank is not None]
         hosts += self.ended.hosts if len(self.ended.hosts) == 1 else []
         return next(filter(None, hosts), "")

@@ -116,7 +116,7 @@ def run_night(order: Order) -> tuple[RunVerdict, Sequence[str]]:
         sync.opened(paths.home(), check=True).close()
     against = named(order.against)
     results = folder.new_folder()
-    if all(scheduler.takes_turns for scheduler in used):
+    if all(scheduler.turns("a run") for scheduler in used):
         request.scheduler, request.job_name = used[0].name, waiting.job_name(results)
     partitions = choose_partitions(request, partitions)
     choose_nodes(request, partitions, order.sweeps_nodes)
@@ -156,8 +156,8 @@ def conclude(
         look_back(night, stored)
     left = max(until - time.monotonic(), 0.0) if budget else 0.0
     chosen = retest(night, left, partitions, store)
-    if stored and (chosen or night.verdict.outliers):
-        keep_repeats(night, stored)
+    if night.run.session and (chosen or night.verdict.outliers):
+        keep_repeats(night, store)
     folder.clear(night.verdict, night.results)
     return [f"results: {paths.shown(night.results)}", *reported(night, store)]
 
@@ -286,11 +286,13 @@ def look_back(night: Night, store: Store) -> None:
             night.learn(judged_by.of_history(night.evidence, store, now, night.run))
 
 
-def keep_repeats(night: Night, store: Store) -> None:
-    """Stores the run again, with its retest, unless the machine got slower meanwhile."""
+def keep_repeats(night: Night, store: Store | None) -> None:
+    """Records the run again, with its retest, unless the machine got slower meanwhile."""
     done = night.evidence.retest
     repeats = done.rerun if done and not Reruns(night.verdict, done).slower else None
     night.trouble(*sync.keep(store, night.verdict, night.results, repeats))
+    if not store:
+        return
     with night.survives():
         night.learn(judged_by.count_nights(night.evidence, store, night.run))
     if repeats:

@@ -4,7 +4,7 @@ ReFrame reads references and compares. Those that it lets pass in silence are re
 """
 
 import os
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import reframe as rfm
@@ -86,12 +86,16 @@ class KernelCheck(rfm.RunOnlyRegressionTest, Reporting):
                 self.fail_for(WrongAnswer(method=self.method, point=point, checks=tuple(checks)))
         self.reported = results.metrics(entries)
         wanted = dict.fromkeys(self._at_points([*self.metrics, *self._judged()]))
-        if missing := [name for name in wanted if name not in self.reported]:
-            self.fail_for(Text(f"metric missing from {self.method}: {some(missing)}"))
+        self.require_metrics(name for name in wanted if name not in self.reported)
         faults = {name: results.unusable(metric) for name, metric in self.reported.items()}
         if bad := [f"{name} {fault}" for name, fault in faults.items() if fault]:
             self.fail_for(Text(f"metric of {self.method}: {'; '.join(bad)}"))
         return True
+
+    def require_metrics(self, missing: Iterable[str]) -> None:
+        """Fails the test if a metric is missing."""
+        if names := [*missing]:
+            self.fail_for(Text(f"metric missing from {self.method}: {some(names)}"))
 
     def _judged(self) -> list[str]:
         """The metrics asserted of this method; its ratio to itself could not fail."""

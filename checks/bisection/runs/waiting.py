@@ -103,7 +103,7 @@ class Watch:
             known = first.start.isdecimal()
             start = f"; expected start {utc(float(first.start))}" if known else ""
             where = f"waiting: job {first.id} in queue {first.queue}"
-            self.say(f"{where}; Slurm's reason: {first.reason}{start}")
+            self.say(f"{where}; {self.scheduler.title}'s reason: {first.reason}{start}")
         if waited >= LIMITS.nodes_taken and frozenset(expanded(first.nodes)) in self.chosen:
             same = [job.id for job in jobs if job.nodes == first.nodes]
             freed = [number for number in same if self.scheduler.free(number)]

@@ -1,4 +1,4 @@
-"""Batch systems: all that the suite knows of one is a class, in a file of its own."""
+"""Batch systems: each is a class, in a file of its own."""
 
 from bisection.schedulers.flux import Flux
 from bisection.schedulers.pbs import Pbs

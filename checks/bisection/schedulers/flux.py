@@ -6,6 +6,7 @@ and flux-jobs(1) and after ReFrame's back-end (4.10.4), and is tested against a 
 
 import math
 import re
+from collections.abc import Callable
 from typing import Any
 
 from bisection.core.commands import Answer, ask, option_value
@@ -101,7 +102,7 @@ class Flux(Scheduler):
         word = result if state == "INACTIVE" else {"RUN": "RUNNING"}.get(state, state)
         return JobState(word, state != "INACTIVE", note, hosts)
 
-    def cause(self, job: Any, ended: bool = False, said: str = "") -> Reason | None:
+    def cause(self, job: Any, ended: bool = False, said: Callable[[], str] = str) -> Reason | None:
         """By its result; one that was cancelled without a host had not started."""
         if ended:
             return None

@@ -7,11 +7,11 @@ run's own process asks a scheduler, too.
 
 import re
 import shutil
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from bisection.core.commands import Answer
+from bisection.core.commands import Answer, option_value
 from bisection.core.identity import Geometry
 from bisection.core.reasons.base import Reason, Text
 from bisection.schedulers.survey import Survey
@@ -69,7 +69,6 @@ class Scheduler:
     is_read = False  # `site new` reads its queues, and `site check` its answers
     takes_qos = False
     takes_nodes = False  # jobs may ask for nodes by name
-    takes_turns = False  # jobs of one name can wait in the queue for one another
     needs_accounting: bool | None = None  # ReFrame's back-end does; None: there is no such database
 
     def __init__(self, name: str, title: str = "", commands: Sequence[str] = ()) -> None:
@@ -92,9 +91,13 @@ class Scheduler:
         """Its answer to a question; a good one if it is not asked."""
         return Answer(self.name, 0, "", "")
 
-    def queues(self, access: Sequence[str]) -> list[str]:
-        """The queues, one of which jobs with these options may name; none if they are not known."""
+    def queues(self) -> list[str]:
+        """The queues of this cluster; none if they are not known."""
         return []
+
+    def queues_named(self, access: Sequence[str]) -> list[str]:
+        """The queues of this cluster that these options name."""
+        return [*filter(None, option_value(access, *self.queue_options).split(","))]
 
     def nodes_of(self, access: Sequence[str]) -> list[QueueNode]:
         """The nodes that jobs with these options may get; none if they are not known."""
@@ -121,7 +124,8 @@ class Scheduler:
         before its script is written, and not to start after a deadline (Unix time)."""
 
     def turns(self, name: str) -> list[str]:
-        """ReFrame's options by which jobs of this name run one after the other."""
+        """ReFrame's options by which jobs of this name run one after the other; none where they
+        cannot wait in the queue for one another."""
         return []
 
     def shaped(self, shape: Geometry) -> list[str]:
@@ -164,10 +168,10 @@ class Scheduler:
 
     # ---- cause ----
 
-    def cause(self, job: Any, ended: bool = False, said: str = "") -> Reason | None:
+    def cause(self, job: Any, ended: bool = False, said: Callable[[], str] = str) -> Reason | None:
         """Why the scheduler stopped a job, or lost sight of it, which ReFrame takes for finished;
-        None if it did not. `ended`: it came to its last command; `said`: its output has this word
-        for the end of a job."""
+        None if it did not. `ended`: it came to its last command; `said`: looks for the word
+        that its output has for the end of a job, "" if it has none."""
         return None
 
 

@@ -6,7 +6,7 @@ import os
 import re
 import shlex
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -52,7 +52,7 @@ class Slurm(Scheduler):
 
     queue_options = ("-p", "--partition")
     account_options = ("-A", "--account")
-    is_read = takes_qos = takes_nodes = takes_turns = True
+    is_read = takes_qos = takes_nodes = True
 
     def __init__(self, name: str, needs_accounting: bool = True) -> None:
         super().__init__(name, "Slurm", ["scontrol", "sbatch"])
@@ -69,13 +69,14 @@ class Slurm(Scheduler):
     def ping(self) -> Answer:
         return ask("sinfo", "-h", "-o", "%P")
 
-    def queues(self, access: Sequence[str]) -> list[str]:
-        """With hidden ones, unless they are those of another cluster."""
-        if option_value(access, *CLUSTER):
-            return []
+    def queues(self) -> list[str]:
+        """With hidden ones."""
         lines = ask("scontrol", "show", "partition", "--all", "-o").text.splitlines()
         named = map(records.record_of, lines)
         return [record["PartitionName"] for record in named if "PartitionName" in record]
+
+    def queues_named(self, access: Sequence[str]) -> list[str]:
+        return [] if option_value(access, *CLUSTER) else super().queues_named(access)
 
     def nodes_of(self, access: Sequence[str]) -> list[QueueNode]:
         """None where only Slurm knows which: of a reservation, or by an expression of features."""
@@ -179,7 +180,7 @@ class Slurm(Scheduler):
         """Cancels all of them at once: none starts in between."""
         ask("scancel", *jobs)
 
-    def cause(self, job: Any, ended: bool = False, said: str = "") -> Reason | None:
+    def cause(self, job: Any, ended: bool = False, said: Callable[[], str] = str) -> Reason | None:
         """By the state in which the controller has the job, or, once it has forgotten it, by what
         slurmstepd wrote into the job's output."""
         if ended and job.state not in STATES:
@@ -187,7 +188,7 @@ class Slurm(Scheduler):
         record, error = job_record(job.jobid)
         state = record.get("JobState") or job.state
         if state not in STATES:
-            state = said or state
+            state = said() or state
         if state in STATES:
             return _stopped(state, job, record)
         if record.get("ExitCode") == NOT_LAUNCHED:

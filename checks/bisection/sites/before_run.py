@@ -8,7 +8,6 @@ from typing import Any
 
 from bisection import schedulers
 from bisection.core import references
-from bisection.core.commands import option_value
 from bisection.core.format import some
 from bisection.core.parser import Parser
 from bisection.core.verdicts import TIERS, BisectionError
@@ -78,13 +77,16 @@ def unknown_queues(file: Path, partitions: Partitions) -> list[Defect]:
         partitions: those of the run.
     """
     defects = []
+    queues_of: dict[str, list[str]] = {}
     for partition in partitions:
-        scheduler, access = schedulers.of(partition["scheduler"]), partition["access"]
-        named = [*filter(None, option_value(access, *scheduler.queue_options).split(","))]
-        known = scheduler.queues(access) if named else []
+        scheduler = schedulers.of(partition["scheduler"])
+        named = scheduler.queues_named(partition["access"])
+        if named and scheduler.name not in queues_of:
+            queues_of[scheduler.name] = scheduler.queues()
+        known = queues_of.get(scheduler.name)
         for queue in (queue for queue in named if known and queue not in known):
             line = line_of(file, partition["name"], "queue")
-            defects.append(Defect.of(file, line, unknown_queue(queue, known)))
+            defects.append(Defect.of(file, line, unknown_queue(queue, known or [])))
     return defects
 
 

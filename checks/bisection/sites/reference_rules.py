@@ -2,7 +2,7 @@
 
 import difflib
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -17,6 +17,8 @@ from bisection.sites.site import Defect, Site, site_names
 PROVENANCE = ("date", "sessions", "lock")
 
 Faults = Iterator[tuple[int, str]]  # line and text
+# A case without references that its partition claims: the metrics, and whether its method is new.
+Uncovered = tuple[references.Case, list[str], bool]
 
 
 class Lined(dict[Any, Any]):
@@ -89,7 +91,7 @@ def reference_defects(
         recorded: the metrics of stored sessions, with their units.
     """
     content, defects = read(file)
-    notes: Faults = iter(())
+    notes: list[tuple[int, str]] = []
     if site is None:
         lacks = f"there is no site-configs/{file.stem}.py"
         defects.append((1, f"{lacks}: site-configs/ has {some(site_names())}"))
@@ -100,8 +102,9 @@ def reference_defects(
                 branch = Branch(str(name), {**(recorded or {})})
                 defects += _check(entry, content.lines[name], site, branch)
         if site is not None and site.checks:
-            defects += coverage(content, site, recorded or {})
-            notes = unjudged(content, paths.shown(file), site, recorded or {})
+            uncovered = [*_uncovered(content, site, recorded or {})]
+            defects += coverage(content, uncovered)
+            notes += unjudged(content, paths.shown(file), uncovered)
     return [
         *(Defect.of(file, line, text) for line, text in defects),
         *(Defect.of(file, line, text, is_note=True) for line, text in notes),
@@ -119,10 +122,10 @@ def provenance(content: Lined) -> Faults:
             yield line, f"provenance has no {name}"
 
 
-def coverage(content: Lined, site: Site, recorded: Mapping[str, str]) -> Faults:
+def coverage(content: Lined, uncovered: Iterable[Uncovered]) -> Faults:
     """Every test case must find the references whose kind its partition claims."""
     lacking: dict[tuple[str, str], list[tuple[references.Case, list[str]]]] = {}
-    for case, without, is_new in _uncovered(content, site, recorded):
+    for case, without, is_new in uncovered:
         if not is_new:
             lacking.setdefault((case["check"], case["$partition"]), []).append((case, without))
     for (check, partition), cases in lacking.items():
@@ -133,10 +136,10 @@ def coverage(content: Lined, site: Site, recorded: Mapping[str, str]) -> Faults:
         yield content.lines.get(check, 1), f"{partition} claims references, and {none}"
 
 
-def unjudged(content: Lined, shown: str, site: Site, recorded: Mapping[str, str]) -> Faults:
+def unjudged(content: Lined, shown: str, uncovered: Iterable[Uncovered]) -> Faults:
     """Yields a note on each method that was added since the file was made, as a run has it."""
     new: dict[tuple[str, str, str], dict[str, None]] = {}
-    for case, without, is_new in _uncovered(content, site, recorded):
+    for case, without, is_new in uncovered:
         if is_new:
             key = case["check"], case["$partition"], case["method"]
             new.setdefault(key, {}).update(dict.fromkeys(without))
@@ -144,9 +147,7 @@ def unjudged(content: Lined, shown: str, site: Site, recorded: Mapping[str, str]
         yield content.lines[check], references.not_judged(method, partition, shown, metrics)
 
 
-def _uncovered(
-    content: Lined, site: Site, recorded: Mapping[str, str]
-) -> Iterator[tuple[references.Case, list[str], bool]]:
+def _uncovered(content: Lined, site: Site, recorded: Mapping[str, str]) -> Iterator[Uncovered]:
     """Yields the cases without a reference that their partition claims: the metrics, and whether
     the method was added since the file was made."""
     claims = {part["fullname"]: part["extras"].get("references", []) for part in site.partitions}

@@ -30,7 +30,7 @@ class Defect:
 
     @classmethod
     def of(
-        cls, path: Path | str, line: int, text: str, twice: bool = False, is_note: bool = False
+        cls, path: Path | str, line: int, text: str, *, is_note: bool = False, twice: bool = False
     ) -> "Defect":
         """The defect of a file, whose path is shown as one types it in the repository's root."""
         return cls(paths.shown(path), line, text, is_note, twice)
@@ -133,10 +133,10 @@ def load_site(system: str, names: Sequence[str] | None = None) -> Site:
             ) from None
         except (OSError, ValueError):
             died = f"does not load: the process that tried ended with exit code {code}"
-            facts = {"defects": [(path, 1, died)]}
+            facts = {"defects": [(path, 1, died, False)]}
     defects = facts.pop("defects")
     site = Site(path.stem, path, **facts)
-    site.defects = [Defect.of(*located) for located in defects]
+    site.defects = [Defect.of(*place, twice=twice) for *place, twice in defects]
     site.files = {paths.shown(file): tests for file, tests in site.files.items()}
     for check in site.checks.values():
         check["path"] = paths.shown(check["path"])

@@ -28,7 +28,17 @@ class Series(NamedTuple):
     test: StoredTest
     metric: Metric
     jobs: np.ndarray  # see `Nights.jobs`
-    medians: np.ndarray  # of each session, by its usable jobs with positive values; NaN: none
+
+    def medians(self, sessions: int) -> np.ndarray:
+        """The median of each of so many sessions, by its usable jobs with positive values; NaN
+        where it has none."""
+        row = np.full(sessions, np.nan)
+        used = self.jobs[(self.jobs["of"] == USABLE) & (self.jobs["value"] > 0)]
+        starts, values = np.flatnonzero(np.diff(used["at"], prepend=-1)), used["value"]
+        if len(starts) < len(values):
+            values = [np.median(of_session) for of_session in np.split(values, starts[1:])]
+        row[used["at"][starts]] = values
+        return row
 
 
 class Nights:
@@ -64,17 +74,9 @@ class Nights:
         if not len(jobs):
             return []
         splits = np.flatnonzero(np.diff(jobs["test"]) | np.diff(jobs["metric"])) + 1
-        parts = np.split(jobs, splits)
-        medians = np.full((len(parts), len(self.sessions)), np.nan)
-        for row, part in zip(medians, parts, strict=True):
-            used = part[(part["of"] == USABLE) & (part["value"] > 0)]
-            starts, values = np.flatnonzero(np.diff(used["at"], prepend=-1)), used["value"]
-            if len(starts) < len(values):
-                values = [np.median(of_session) for of_session in np.split(values, starts[1:])]
-            row[used["at"][starts]] = values
         return [
-            Series(self.tests[int(part["test"][0])], metrics[int(part["metric"][0])], part, row)
-            for part, row in zip(parts, medians, strict=True)
+            Series(self.tests[int(part["test"][0])], metrics[int(part["metric"][0])], part)
+            for part in np.split(jobs, splits)
         ]
 
     @cached_property

@@ -11,7 +11,7 @@ line of a run's file has its verdict, of which verdict.json is made.
 """
 
 import json
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -30,12 +30,7 @@ Contents = tuple[Line, list[Line]]  # a session and its test cases
 
 
 class StoreError(BisectionError):
-    """The store or a sample file cannot be used; the text is one line that says why.
-
-    `whole`: the sessions of a sample file that end before the line that is wrong.
-    """
-
-    whole: Sequence[Contents] = ()
+    """The store or a sample file cannot be used; the text is one line that says why."""
 
 
 def finite_or_none(value: Any) -> float | None:
@@ -68,10 +63,9 @@ def _with_hosts_once(cases: Iterable[Line]) -> Iterator[Line]:
 
 def read_samples(path: Path | str) -> Iterator[Contents]:
     """Yields each session of a sample file with its test cases, once the whole file is read.
-    StoreError names the line that is wrong, and has the sessions before it."""
+    StoreError names the line that is wrong."""
     sessions: dict[str, Contents] = {}
     cases: list[Line] | None = None
-    twice = False
     try:
         with open(regular(path), encoding="utf-8") as file:
             for number, text in enumerate(file, 1):
@@ -82,7 +76,7 @@ def read_samples(path: Path | str) -> Iterator[Contents]:
                 if "schema" in line:
                     name = line["session"]
                     cases = []
-                    if twice := name in sessions:
+                    if name in sessions:
                         raise StoreError(f"{where}: session {name} twice")
                     sessions[name] = line, cases
                 elif cases is None:
@@ -96,9 +90,6 @@ def read_samples(path: Path | str) -> Iterator[Contents]:
     except (OSError, UnicodeDecodeError) as error:
         reason = getattr(error, "strerror", None) or error  # without the path, again
         raise StoreError(f"cannot read {path}: {reason}") from None
-    except StoreError as error:  # the last session may lack lines
-        error.whole = [*sessions.values()][: None if twice else -1]
-        raise
     if not sessions:
         raise StoreError(f"{path}: no session in it")
     yield from sessions.values()

@@ -7,12 +7,11 @@ import os
 import sqlite3
 import statistics
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from bisection.core import paths
 from bisection.core.format import some
-from bisection.core.identity import IDENTITY
 from bisection.core.reasons.base import Text
 from bisection.core.verdicts import Verdict
 from bisection.runs.model import RunVerdict, TestResult
@@ -21,7 +20,6 @@ from bisection.store.database import TIMEOUT, Store
 from bisection.store.sample_file import SPOOLED, Contents, Line, StoreError, write_samples
 
 IMPORTED = "imported"  # folder with copies of what came from elsewhere
-NOT_STORED = "not stored: {}; remove store.db, and the next command makes it again"
 MANY = 50  # sessions to store: then a bar shows the progress
 LISTS = ("libraries", "nodes", "MPI environment", "modules")  # facts that are lists of their items
 
@@ -55,7 +53,7 @@ def of_verdict(verdict: RunVerdict, retest: RunVerdict | None = None) -> Content
 def _lines(case: TestResult) -> Iterator[Line]:
     record = case.record
     place = {
-        **{name: getattr(case, name) for name in IDENTITY},
+        **case.by_name,
         "geometry": record.geometry,
         "hosts": [*record.hosts],
         "run": case.run,
@@ -131,21 +129,24 @@ def import_file(store: Store, home: Path | str, path: Path | str) -> tuple[set[s
 # ---- the index of the files ----
 
 
-def opened(home: Path | str, check: bool = False) -> Store:
+def warn(fault: Text) -> None:
+    print(f"warning: {fault}", file=sys.stderr)
+
+
+def opened(home: Path | str, check: bool = False, on_fault: Callable[[Text], None] = warn) -> Store:
     """The store of `home`, with the sessions of all of its sample files, to be closed by the
-    caller. A damaged one is made again. What cannot be read is reported on standard error.
-    `check`: looks for damage in all of it, which takes two seconds per 100 MB."""
+    caller. A damaged one is made again. `check`: looks for damage in all of it, which takes two
+    seconds per 100 MB; `on_fault` gets a reason per sample file that cannot be read."""
     path = paths.store_db(home)
     if is_damaged(path, check):
         _remove(path)
     store = Store(path)
-    faults = synchronise(store, home)
+    for fault in synchronise(store, home):
+        on_fault(fault)
     ahead = [s.uuid[:8] for s in store.sessions() if s.ahead and not s.excluded]
     if ahead:
         names = some(ahead, 4)
-        faults.append(Text(f"`latest` leaves out sessions that begin in the future: {names}"))
-    for fault in faults:
-        print(f"warning: {fault}", file=sys.stderr)
+        warn(Text(f"`latest` leaves out sessions that begin in the future: {names}"))
     return store
 
 
@@ -158,11 +159,11 @@ def synchronise(store: Store, home: Path | str) -> list[Text]:
     faults = []
     for number, path in enumerate(files):
         try:
-            sessions: Sequence[Contents] = list(sample_file.read_samples(path))
+            sessions = list(sample_file.read_samples(path))
         except StoreError as error:
-            sessions = error.whole
             faults.append(Text(f"{error}: restore this file, or move it away; the rest is used"))
-        store.add(sessions)
+        else:
+            store.add(sessions)
         _show_progress(number + 1, len(files))
     return faults
 
@@ -209,7 +210,7 @@ def keep(
     try:
         session, cases = of_verdict(verdict, retest)
     except StoreError as error:
-        return [Text(NOT_STORED.format(error))]
+        return [Text(f"not stored: {error}")]
     troubles = []
     try:
         write_samples(Path(folder) / SPOOLED, session, cases)
@@ -219,5 +220,5 @@ def keep(
         if store:
             store.replace(session, cases)
     except StoreError as error:
-        troubles.append(Text(NOT_STORED.format(error)))
+        troubles.append(Text(f"not stored{' with its retest' if retest else ''}: {error}"))
     return troubles

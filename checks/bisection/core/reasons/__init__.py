@@ -6,6 +6,7 @@ out: `Text("...")`. Nothing reads words back.
 """
 
 import json
+from dataclasses import fields
 from typing import Any
 
 from bisection.core import causes
@@ -75,8 +76,9 @@ def read_reason(stored: Any) -> Reason | None:
     if not isinstance(stored, dict):
         return Text(str(stored))
     try:
-        values = {name: _frozen(value) for name, value in stored.items() if name != "code"}
-        reason = KINDS[stored["code"]].stored(values)
+        kind = KINDS[stored["code"]]
+        known = {part.name for part in fields(kind)} & stored.keys()
+        reason = kind.stored({name: _frozen(stored[name]) for name in known})
         str(reason)  # fields of other types than its own have no words
     except (TypeError, ValueError, LookupError, AttributeError):
         return Text(json.dumps(stored))

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from bisection.core.format import amount, change, duration, number, plural, some, utc
+from bisection.core.identity import IDENTITY
 from bisection.core.reasons.base import Reason, Text
 
 NAMED = 4  # checks that are named
@@ -93,8 +94,7 @@ class MetricMoved(Reason):
     @property
     def key(self) -> tuple[str, ...]:
         """The identity of the metric of the test: eight words."""
-        place = (self.system, self.partition, self.environ)
-        return (*place, self.check, self.case, self.layout, self.method, self.metric)
+        return tuple(getattr(self, name) for name in (*IDENTITY, "metric"))
 
     @property
     def sides(self) -> str:

@@ -68,6 +68,7 @@ class Finding:
 
 ok, wrong, not_tried = (partial(Finding, state) for state in State)
 
+LOOK = "Look at the job's output."
 # What to do about what stopped a job or a launch.
 REMEDIES: dict[type[Reason], str] = {
     Blocked: "Look at the queue with `squeue`; --patience lets the job wait longer.",
@@ -76,7 +77,7 @@ REMEDIES: dict[type[Reason], str] = {
     OutOfMemory: "Ask for more memory in the site file, such as --mem=0.",
     Cancelled: "Somebody or preemption cancelled it: check again.",
     Infrastructure: "`scontrol ping` shows whether the controller runs.",
-    NotEnded: "Look at the job's output.",
+    NotEnded: LOOK,
     NoSpace: "Make room there, or set BISECTION_HOME to a folder on another file system.",
     NoWorld: 'Try another launcher, or options=["--mpi=..."] of `srun --mpi=list`.',
     Worlds: 'Launcher and MPI library differ: try options=["--mpi=pmi2"] or another launcher.',
@@ -86,7 +87,8 @@ REMEDIES: dict[type[Reason], str] = {
 
 def fault(reason: Reason, partition: str) -> Finding:
     """The result of a probe by what went wrong in a partition."""
-    remedy = reason.next if isinstance(reason, Text) else REMEDIES[type(reason)]
+    remedy = reason.next if isinstance(reason, Text) else ""
+    remedy = remedy or REMEDIES.get(type(reason), LOOK)
     if isinstance(reason, Blocked) and reason.refused:
         remedy = f"Correct queue, account, qos and nodes of {partition} in the site file."
     return wrong(str(reason), remedy)

@@ -19,7 +19,7 @@ from bisection.core.reasons.launches import Misplaced, NoWorld, Worlds
 from bisection.core.reasons.machines import carried_by
 from bisection.core.thresholds import LIMITS
 from bisection.kernels import launch_faults
-from bisection.schedulers.survey import Survey
+from bisection.schedulers.survey import Survey, no_nodes
 from bisection.sites.before_run import unknown_queue
 from bisection.sites.cluster.check import Finding, Probe, Subject, fault, not_tried, ok, wrong
 from bisection.sites.cluster.facts import FAST, UP, cores_of
@@ -128,7 +128,7 @@ def account(subject: Subject) -> Finding | None:
         text = unknown_queue(name, [queue.name for queue in survey.queues])
         remedy = "Write one of these in the site file; `sinfo` lists them."
         return wrong(text, remedy) if name else None
-    if info.closed and info.groups:
+    if info.closed and info.closed != no_nodes(info.name):  # nodes_up says that
         return fault(info.closed, subject.name)
     # Slurm's accounting needs one; a site's own policy may want one, too.
     usual = "the default account" if survey.account_needed else "no account is given"

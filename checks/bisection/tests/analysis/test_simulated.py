@@ -101,7 +101,7 @@ def test_more_latency_explains_slower_transposes(compared):
         (transpose,) = [r for r in result.rows if r.check == "transpose" and r.method == method
                         and r.metric == "time"]  # fmt: skip
         cause = transpose.cause
-        assert (cause.code, cause["cause"]) == (NetworkExplains, "latency")
-        assert cause["change"] == pytest.approx(0.4, abs=0.03)
-        assert cause["points"] == pytest.approx(transpose.slowdown - 1, rel=0.15)
+        assert (type(cause), cause.cause) == (NetworkExplains, "latency")
+        assert cause.change == pytest.approx(0.4, abs=0.03)
+        assert cause.points == pytest.approx(transpose.slowdown - 1, rel=0.15)
         print(f"{method}: {clause(cause)}")

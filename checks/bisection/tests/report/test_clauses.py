@@ -105,6 +105,7 @@ def test_values_in_words(reason, words):
         ('{"code": "FOLLOWS", "test": "Build"}', "Build did not pass"),
         ({"code": "TEXT", "text": "odd", "line": "x: no"}, "odd: x: no"),
         # of another version
+        ({"code": "FOLLOWS", "test": "Build", "odd": 1}, "Build did not pass"),
         ({"code": "FOLLOWS", "check": "Build"}, '{"code": "FOLLOWS", "check": "Build"}'),
         ({"code": "TIMEOUT", "limit": "long"}, '{"code": "TIMEOUT", "limit": "long"}'),
         ({"code": "STALLED", "limit": 30}, '{"code": "STALLED", "limit": 30}'),

@@ -23,6 +23,7 @@ from bisection.core.reasons.launches import (
     Misplaced,
     NodeFault,
     NotEnded,
+    NotStarted,
     NoWorld,
     Worlds,
 )
@@ -343,4 +344,5 @@ def test_who_closes_a_check_cancels_its_jobs(machine, tmp_path):
 def test_every_fault_of_a_job_has_a_remedy():
     assert {*STATES.values(), Blocked, Infrastructure, NodeFault, NotEnded} < REMEDIES.keys()
     for kind in OUTER_FAULTS:
-        assert kind in REMEDIES or kind.code == "NOT_STARTED"
+        assert kind in REMEDIES or kind is NotStarted
+    assert check.fault(NotStarted(cause="x"), "p").remedy == check.LOOK

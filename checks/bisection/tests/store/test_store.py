@@ -261,13 +261,20 @@ def test_a_sample_file_with_a_fault_is_one_line_and_the_rest_is_used(
         text = text.replace("00000001", "00000002") if not number else text
         (folder / sample_file.SPOOLED).write_text(text)
     (home / "results" / "2" / sample_file.SPOOLED).mkdir(parents=True)
-    whole = 1 + (name == "written twice")  # its first copy is whole
+    for _ in range(2):  # by each command, until it is restored
+        code, text, errors = command_line("sessions", "list", "--json")
+        assert (code, len(json.loads(text)["sessions"])) == (0, 1)
+        fault, folder = errors.splitlines()
+        assert f"results/1/samples.jsonl{says}" in fault
+        assert "results/2/samples.jsonl: Is a directory" in folder
+        assert fault.endswith(": restore this file, or move it away; the rest is used")
+    code, text, errors = command_line("import")
+    assert (code, text, len(errors.splitlines())) == (2, "the store has 1 session\n", 2)
+    code, text, _ = command_line("doctor", "--system", "localhost")
+    assert (code, f"results/1/samples.jsonl{says}" in text) == (1, True)
+    (home / "results" / "1" / sample_file.SPOOLED).write_text(file.read_text())
     code, text, errors = command_line("sessions", "list", "--json")
-    assert (code, len(json.loads(text)["sessions"])) == (0, whole)
-    fault, folder = errors.splitlines()
-    assert f"results/1/samples.jsonl{says}" in fault
-    assert "results/2/samples.jsonl: Is a directory" in folder
-    assert fault.endswith(": restore this file, or move it away; the rest is used")
+    assert (len(json.loads(text)["sessions"]), len(errors.splitlines())) == (2, 1)
 
 
 def test_a_store_that_was_removed_is_made_again_with_the_same_answers(home, command_line, rng):
