@@ -11,7 +11,7 @@
 /* Seconds between two writes of the result so far: at least WRITE_INTERVAL, and so many that
  * writing takes at most WRITE_SHARE of the time. */
 static const double WRITE_INTERVAL = 1.0, WRITE_SHARE = 0.01;
-/* A sample is preempted if a thread waited for a core longer than this share of it. */
+/* A sample is disturbed if a thread waited for a core longer than this share of it. */
 static const double WAITED_MOST = 0.05;
 
 /* Lets the other ranks sleep while rank 0 computes alone: a spinning barrier would compete. */
@@ -116,7 +116,7 @@ static void collect_block(bx_run *run, bx_result *result, double *seconds, doubl
     PMPI_Reduce(waited, root ? &result->waited[at] : NULL, (int)block, MPI_DOUBLE, MPI_MAX, 0,
                 run->world);
     for (size_t i = at; root && i < at + block; i++)
-        result->preempted[i] = result->waited[i] > WAITED_MOST * result->seconds[i];
+        result->disturbed[i] = result->waited[i] > WAITED_MOST * result->seconds[i];
     if (np > 0) {
         PMPI_Reduce(phases, root ? &result->phases_most[at * np] : NULL, (int)(block * np),
                     MPI_DOUBLE, MPI_MAX, 0, run->world);
@@ -184,7 +184,7 @@ bx_result *bx_results_create(bx_run *run, size_t *count)
             result->point = p;
             result->recording = bx_recording_create();
             if (run->rank != 0) continue;
-            BX_ALLOC(samples, result->seconds, result->waited, result->preempted);
+            BX_ALLOC(samples, result->seconds, result->waited, result->disturbed);
             BX_ALLOC(samples * kernel->phase_count, result->phases, result->phases_most);
         }
     return results;
@@ -193,7 +193,7 @@ bx_result *bx_results_create(bx_run *run, size_t *count)
 void bx_results_free(bx_result *results, size_t count)
 {
     for (size_t i = 0; i < count; i++) {
-        BX_FREE(results[i].seconds, results[i].waited, results[i].preempted, results[i].phases,
+        BX_FREE(results[i].seconds, results[i].waited, results[i].disturbed, results[i].phases,
                 results[i].phases_most, results[i].metrics, results[i].communication);
         bx_shares_free(results[i].shares);
     }

@@ -20,7 +20,7 @@ typedef struct {
     size_t sample_count;
     double *seconds;         /* [sample_count] max over ranks */
     double *waited;          /* [sample_count] likewise; with the barrier before it */
-    bool *preempted;         /* [sample_count] whether a thread waited for a core */
+    bool *disturbed;         /* [sample_count] whether a thread waited for a core */
     double *phases;          /* [sample_count][phase_count] mean over ranks */
     double *phases_most;     /* [sample_count][phase_count] max over ranks */
     bx_parts parts;          /* of this rank, all timed steps */

@@ -30,9 +30,9 @@ double bx_series_quantile(const bx_series *s, double q)
     return bx_statistics_quantile(s->values, s->count, q);
 }
 
-enum { FEWEST_CLEAN = 5 }; /* with fewer samples that were not preempted than this, all are used */
+enum { FEWEST_CLEAN = 5 }; /* with fewer samples that were not disturbed than this, all are used */
 
-static bool clean(const bx_result *result, size_t sample) { return !result->preempted[sample]; }
+static bool clean(const bx_result *result, size_t sample) { return !result->disturbed[sample]; }
 
 /* Times of a method's samples: of whole steps, or of a phase of them; max over ranks. */
 typedef struct {

@@ -33,11 +33,11 @@ static void add_samples(bx_json *json, const bx_run *run, const bx_result *resul
     size_t count = result->sample_count, np = run->kernel->phase_count;
     bx_json_list(json, "seconds", count, result->seconds);
     bx_json_list(json, "waited", count, result->waited);
-    bx_json *rounds = bx_json_array(json, "rounds"), *preempted = bx_json_array(json, "preempted"),
+    bx_json *rounds = bx_json_array(json, "rounds"), *disturbed = bx_json_array(json, "disturbed"),
             *phases = bx_json_object(json, "phases");
     for (size_t i = 0; i < count; i++) {
         bx_json_number(rounds, NULL, (double)(i / (size_t)run->common.block));
-        bx_json_number(preempted, NULL, result->preempted[i]);
+        bx_json_number(disturbed, NULL, result->disturbed[i]);
     }
     for (size_t k = 0; k < np; k++) {
         bx_json *column = bx_json_array(phases, run->kernel->phases[k]);

@@ -139,12 +139,12 @@ class Solutions(unittest.TestCase):
 
 
 def rounds_of(result, seconds):
-    """The median time of each round, of samples that were not preempted; None without any."""
+    """The median time of each round, of samples that were not disturbed; None without any."""
     samples, rounds = result["samples"], {}
-    for number, preempted, time_ in zip(
-        samples["rounds"], samples["preempted"], seconds, strict=True
+    for number, disturbed, time_ in zip(
+        samples["rounds"], samples["disturbed"], seconds, strict=True
     ):
-        rounds.setdefault(number, []).extend([] if preempted else [time_])
+        rounds.setdefault(number, []).extend([] if disturbed else [time_])
     return [statistics.median(times) if times else None for times in rounds.values()]
 
 

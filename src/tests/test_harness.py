@@ -222,11 +222,11 @@ class Neighbours(unittest.TestCase):
         Less its wait, such a step takes as long as the others, and all waits are the neighbour's
         half of the time."""
         samples = self.samples(threads=1)
-        columns = ("seconds", "waited", "preempted")
+        columns = ("seconds", "waited", "disturbed")
         steps = list(zip(*(samples[name] for name in columns), strict=True))
         for seconds, waited, mark in steps:
             self.assertEqual(mark, waited > 0.05 * seconds)
-        self.assertGreater(sum(samples["preempted"]), 40)
+        self.assertGreater(sum(samples["disturbed"]), 40)
         alone = statistics.median(seconds for seconds, _, mark in steps if not mark)
         without = statistics.median(seconds - waited for seconds, waited, mark in steps if mark)
         self.assertTrue(0.5 < without / alone < 2, (without, alone))

@@ -71,15 +71,15 @@ class Balance(unittest.TestCase):
         """Open MPI's one-sided messages by two-sided ones need their target's help."""
         if "Open MPI v4" not in run(TASKS, 1, *QUICK, *SMALL).result["build"]["mpi"]:
             self.skipTest("has no such component")
-        latencies, preempted = [], []
+        latencies, disturbed = [], []
         for _ in range(8):  # beside a neighbour the last rank may run when the others have computed
             out = run(TASKS, 2, *QUICK, *SMALL, *NO_WATCHDOG, OMPI_MCA_osc="pt2pt")
             self.assertEqual(out.code, 0, out.stdout + out.stderr)
             latencies.append(metric(out, "counter", "latency_computing"))
             if latencies[-1] > 0.3e-3:
                 return
-            preempted.append(any(entry(out, "counter")["samples"]["preempted"]))
-        if all(preempted):
+            disturbed.append(any(entry(out, "counter")["samples"]["disturbed"]))
+        if all(disturbed):
             self.skipTest("other processes had the cores in all launches")
         self.fail(f"latencies while rank 0 computes: {latencies} s")
 

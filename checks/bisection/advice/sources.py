@@ -56,7 +56,7 @@ class Launched:
         self.where = ", ".join(names) or "here"
         # True if threads are known to have shared cores.
         self.oversubscribed = hosts == [socket.gethostname()] and self.cores > cores_here()
-        self.preempted = results.preempted(result)  # fraction of samples
+        self.disturbed = results.disturbed(result)  # fraction of samples
         self.entries = [  # that are right
             entry
             for entry in result["results"]
@@ -207,7 +207,7 @@ def launches_of(
 ) -> tuple[list[Any], list[str], int]:
     """The launches of a kernel that advice is made of: measured now with so many ranks, or found in
     these folders, or in all that runs kept. Also which sessions are excluded, and how many launches
-    were preempted."""
+    were disturbed."""
     parse, cases, baselines = KERNELS[kernel]
     excluded, left_out = [], 0
     if ranks:
@@ -222,7 +222,7 @@ def stored(
     kernel: str, parse: Parse[Parsed], folders: Iterable[str] | None, without: Collection[Path] = ()
 ) -> tuple[list[Parsed], int]:
     """The newest launch of each kind among the results kept, and how many others were left out
-    because they were preempted.
+    because they were disturbed.
 
     Args:
         kernel: the kernel.
@@ -248,7 +248,7 @@ def stored(
                 continue
             if "simulated" in result:  # which is no advice for a machine
                 continue
-            if launched.preempted > LIMITS.preempted_launch:
+            if launched.disturbed > LIMITS.disturbed_launch:
                 left_out += 1
             elif newest.get(launched.key, ("",))[0] <= result["started"]:
                 newest[launched.key] = result["started"], launched

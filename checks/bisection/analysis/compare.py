@@ -1,4 +1,4 @@
-"""Two groups of sessions compared, and what withdraws verdicts: preempted tails, the A/A test,
+"""Two groups of sessions compared, and what withdraws verdicts: disturbed tails, the A/A test,
 controls, baselines, lost jobs."""
 
 import math
@@ -227,12 +227,12 @@ def size(row: Row) -> float:
 
 def noisy_tail(row: Row, _: Context | None = None) -> AfterChange | Text | None:
     """The slowest percent of samples may be the neighbours' doing: more samples than these were
-    preempted, or there is one session per side, and neighbours come and go."""
+    disturbed, or there is one session per side, and neighbours come and go."""
     if not row.metric.startswith("time_p99") or row.verdict not in CHANGED:
         return None
-    preempted = max(row.before.preempted, row.after.preempted)
-    if preempted > LIMITS.preempted_tail:
-        took = f"other processes took the cores in {preempted:.0%} of the samples"
+    disturbed = max(row.before.disturbed, row.after.disturbed)
+    if disturbed > LIMITS.disturbed_tail:
+        took = f"other processes took the cores in {disturbed:.0%} of the samples"
         return AfterChange(f"but {took}")
     only = "but p99 is judged only across sessions"
     return AfterChange(only) if row.scope == Scope.SESSIONS else None

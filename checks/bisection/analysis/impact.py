@@ -14,11 +14,11 @@ from typing import Any
 import numpy as np
 
 from bisection.core.reasons.base import Reason, Text
-from bisection.core.reasons.launches import Preempted
+from bisection.core.reasons.launches import Disturbed
 from bisection.core.thresholds import LIMITS
 from bisection.core.verdicts import Grade
 from bisection.kernels.local import Estimate
-from bisection.kernels.results import preempted
+from bisection.kernels.results import disturbed
 
 KERNEL = "congestion"
 QUIET, AGAIN, ALONE = "quiet", "again", "alone"  # windows; the victim that there is none of
@@ -74,8 +74,8 @@ def judge(result: Mapping[str, Any]) -> list[Impact]:
         victims[window["victim"]][window["window"]][window["cycle"]] = window
     alone = victims.pop(ALONE, {})
     # Nodes that share cores disturb each other without a network.
-    taken = preempted(result)
-    withheld = Preempted(fraction=taken) if taken > LIMITS.preempted_launch else None
+    taken = disturbed(result)
+    withheld = Disturbed(fraction=taken) if taken > LIMITS.disturbed_launch else None
     return [
         _impact((details["place"], victim, aggressor), windows, alone, withheld)
         for victim, windows in victims.items()

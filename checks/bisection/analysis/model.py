@@ -24,7 +24,7 @@ class Side:
     geometry: str = ""  # [nodes x] ranks per node x threads per rank
     hosts: list[str] = field(default_factory=list)
     software: str = ""
-    preempted: float = 0.0  # fraction of samples in which others took a core, the mean job
+    disturbed: float = 0.0  # fraction of samples in which others took a core, the mean job
 
 
 @dataclass

@@ -50,7 +50,7 @@ def suspects(
     """Nodes whose launches take longer than those of the others, over all times of these sessions,
     which are of one kind and of one state of the machine. `rows`: a table; only its times count.
 
-    Preempted launches count as others do: what takes the cores of one node again and again is a
+    Disturbed launches count as others do: what takes the cores of one node again and again is a
     fault of that node.
     """
     nights = Nights(store, sessions)
@@ -61,7 +61,7 @@ def suspects(
     launches: dict[tuple[int, int, int], tuple[Any, ...]] = {}
     sets: dict[int, tuple[str, ...]] = {}  # of nodes, each once
     for o in nights.launches:
-        if o.hosts and (o.preempted or not o.unusable):
+        if o.hosts and (o.disturbed or not o.unusable):
             test = nights.tests[o.test]
             launch = (o.session, o.run, test.system, test.partition, test.case, test.layout)
             launches[o.session, o.test, o.run] = launch

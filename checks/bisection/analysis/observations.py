@@ -16,7 +16,7 @@ from bisection.core.thresholds import LIMITS
 from bisection.core.units import CONTEXT, COUNTED
 from bisection.core.verdicts import Verdict
 from bisection.store.database import Outcome, Session, Store, works_of
-from bisection.store.nights import PREEMPTED, USABLE, Nights, Series
+from bisection.store.nights import DISTURBED, USABLE, Nights, Series
 
 Key = tuple[str, ...]  # a test's identity, and the name of a metric behind it
 Jobs = dict[int, list[float]]  # session -> usable values, one per job
@@ -68,7 +68,7 @@ class Observations:
         columns = (column[usable].tolist() for column in (numbers, jobs["run"], jobs["value"]))
         if values := [*zip(*columns, strict=True)]:
             self.values[key] += values
-        lost = jobs["value"][~usable & (jobs["of"] == PREEMPTED) & (jobs["value"] > 0)]
+        lost = jobs["value"][~usable & (jobs["of"] == DISTURBED) & (jobs["value"] > 0)]
         if len(lost):
             self.lost[key] += lost.tolist()
 
@@ -136,7 +136,7 @@ class Observations:
             geometry=geometry or " | ".join(sorted({kind[0] for kind in kinds})),
             hosts=self._hosts(outcomes),
             software=self.software,
-            preempted=float(np.mean([o.preempted for o in outcomes])) if outcomes else 0.0,
+            disturbed=float(np.mean([o.disturbed for o in outcomes])) if outcomes else 0.0,
         ), jobs
 
     def _hosts(self, outcomes: Sequence[Outcome]) -> list[str]:

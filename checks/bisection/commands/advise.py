@@ -42,8 +42,8 @@ def act(options: argparse.Namespace) -> Exit:
     if options.measure and options.folders:
         raise BisectionError("--measure: measures here; it does not go with --from")
     kernel, ranks, folders = options.kernel, options.measure, options.folders
-    launches, excluded, preempted = sources.launches_of(kernel, ranks, folders)
-    for note in left_out(excluded, preempted):
+    launches, excluded, disturbed = sources.launches_of(kernel, ranks, folders)
+    for note in left_out(excluded, disturbed):
         print(f"bisection advise: {note}", file=sys.stderr)
     if not launches:
         several = " with two ranks or more" if kernel == "npar" else ""

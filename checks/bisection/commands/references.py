@@ -7,7 +7,7 @@ of its own. Limits become wider only with --widen. An entry whose comment begins
 not change.
 
 `propose` leaves out sessions that are excluded (`bisection sessions exclude`), tagged (by
-`bisection run --tag` or `bisection sessions tag`: an experiment), preempted, failed or half
+`bisection run --tag` or `bisection sessions tag`: an experiment), disturbed, failed or half
 measured, and prints how many. --also includes them; so does a tag in --sessions. Sessions with
 other hardware or software are mixed only with --mix.
 """

@@ -34,7 +34,7 @@ PAST = 60  # sessions whose history is judged
 
 
 @dataclass(frozen=True)
-class Disturbed:
+class DisturbedRerun:
     """Launches that were rerun because other processes used their cores."""
 
     launches: tuple[TestResult, ...]
@@ -53,7 +53,7 @@ class Retest:
 class Evidence:
     """Evidence besides the run itself."""
 
-    disturbed: tuple[Disturbed, ...] = ()
+    disturbed: tuple[DisturbedRerun, ...] = ()
     retest: Retest | None = None
     # Of its results folder, and of those of earlier runs:
     blames: tuple[Blame, ...] = ()  # of each launch of pairs

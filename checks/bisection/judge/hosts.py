@@ -48,7 +48,7 @@ def _judged(launch: TestResult) -> LaunchRecord:
 def slow_hosts(result: results.Result) -> list[HostFault]:
     """The hosts with a slow clock (SLOW_CLOCK), and those that the kernel noise found slow:
     SLOW_CORES (a core needs long for the work that all do), SLOW_MEMORY (of one core, or of all
-    at once; not of a launch that was preempted), BUSY_CORES (other processes used the cores of
+    at once; not of a launch that was disturbed), BUSY_CORES (other processes used the cores of
     few nodes)."""
     nodes = result.get("details", {}).get("noise") or []
     # Cores share the memory: nodes with as many at work can be compared.
@@ -63,7 +63,7 @@ def slow_hosts(result: results.Result) -> list[HostFault]:
     speeds = {n["host"]: 1 / n["quantum"] for n in nodes if n["quantum"]}
     for host, speed, median in _slow_nodes(speeds):
         faults.append(SlowCores(host=host, seconds=1 / speed, median=1 / median))
-    if results.preempted(result) > LIMITS.preempted_launch:
+    if results.disturbed(result) > LIMITS.disturbed_launch:
         return faults
     for name, at_once in (("copy_core", 1), ("copy_node", cores[0] if cores else 0)):
         rates = {node["host"]: node[name] for node in nodes if node[name]}
@@ -119,12 +119,12 @@ def slow_clocks(result: results.Result) -> list[SlowClock]:
     median clock of the launch's ranks on the same kind of core: a processor may have slow ones by
     design. A rank whose threads may be on cores of several kinds is not judged.
 
-    Of a launch that other processes preempted, a rank's clock must be slow before and after: each
+    Of a launch that other processes disturbed, a rank's clock must be slow before and after: each
     reading is the best of many attempts, of which processes spare some. A limit on the processor
     time of a host's processes (a control group's quota) is not seen by the clock:
     src/common/host.h.
     """
-    shared = results.preempted(result) > LIMITS.preempted_launch
+    shared = results.disturbed(result) > LIMITS.disturbed_launch
     readings = (filter(None, pair) for pair in zip(*result["layout"]["ghz"], strict=True))
     pairs = ((rank, [*pair]) for rank, pair in enumerate(readings))
     clocks = {rank: (max if shared else min)(pair) for rank, pair in pairs if len(pair) > shared}

@@ -10,7 +10,7 @@ from bisection.core.reasons.base import Text
 from bisection.core.reasons.machines import HostFault, TcpLosses
 from bisection.core.thresholds import LIMITS
 from bisection.core.verdicts import Verdict
-from bisection.judge.evidence import Disturbed, Evidence
+from bisection.judge.evidence import DisturbedRerun, Evidence
 from bisection.kernels.launch_record import LaunchRecord
 from bisection.runs.model import Price, RunVerdict, TestResult
 
@@ -26,7 +26,7 @@ def rule_price(verdict: RunVerdict, evidence: Evidence) -> RunVerdict:
 def rule(verdict: RunVerdict, _: Evidence) -> RunVerdict:
     """Turns pass and slow into not measured where other processes used the cores of the launch; a
     wrong answer is a failure of the run where no failed test is about it."""
-    verdict = verdict.without_preempted()
+    verdict = verdict.without_disturbed()
     cases = verdict.cases
     answered = {(*case.launch, case.method) for case in cases if case.verdict == Verdict.FAIL}
     wrong = [
@@ -55,7 +55,7 @@ def rule_reruns(verdict: RunVerdict, evidence: Evidence) -> RunVerdict:
     return verdict.noting(remarks=[Text(text)])
 
 
-def replaced(verdict: RunVerdict, part: Disturbed) -> tuple[RunVerdict, int]:
+def replaced(verdict: RunVerdict, part: DisturbedRerun) -> tuple[RunVerdict, int]:
     """Replaces disturbed launches, and their tests, by the reruns; also returns how many launches
     have fewer lost tests now. A wrong answer of a rerun is a failure of the run."""
     if part.rerun is None:

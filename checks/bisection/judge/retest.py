@@ -83,7 +83,7 @@ def metric_values(verdict: RunVerdict | None) -> dict[Key, Rerun]:
     values: dict[Key, Rerun] = defaultdict(Rerun)
     for case in sorted(verdict.cases if verdict else (), key=lambda case: case.run):
         unmeasured = case.verdict == Verdict.NOT_MEASURED
-        if unmeasured or case.record.disturbed > LIMITS.preempted_confirm:
+        if unmeasured or case.record.disturbed > LIMITS.disturbed_confirm:
             continue  # it confirms nothing
         for key, value in _values(case):
             if finite(value) and value > 0:
@@ -112,7 +112,7 @@ def rule_limits(verdict: RunVerdict, evidence: Evidence) -> RunVerdict:
     lost = {
         case.identity: case.record
         for case in retest.rerun.judged
-        if case.record.disturbed > LIMITS.preempted_confirm
+        if case.record.disturbed > LIMITS.disturbed_confirm
     }
     cases = tuple(
         _ruled(case, reruns, lost.get(case.identity))

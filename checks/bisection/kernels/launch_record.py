@@ -13,7 +13,7 @@ from typing import Any
 
 from bisection.core.reasons import read_reason
 from bisection.core.reasons.base import Reason
-from bisection.core.reasons.launches import Preempted, Starved, Stopped
+from bisection.core.reasons.launches import Disturbed, Starved, Stopped
 from bisection.core.reasons.machines import HostFault
 from bisection.kernels import adapters, results
 
@@ -33,9 +33,9 @@ class LaunchRecord:
     # That its job held them, without the queue; of a test of several launches, of each.
     seconds: tuple[float, ...] = ()
     facts: Mapping[str, str] = field(default_factory=dict)  # what may explain a change of its times
-    preempted: float = 0.0  # fraction of samples in which other processes took a core
+    disturbed_samples: float = 0.0  # fraction of samples in which other processes took a core
     waited: float = 0.0  # fraction of the time of samples in which a thread had no core
-    stopped: Stopped | Starved | None = None  # what stopped its processes; all is preempted
+    stopped: Stopped | Starved | None = None  # what stopped its processes; all is disturbed
     controls: Mapping[str, float] = field(default_factory=dict)  # "clock" (GHz); baselines (s)
     slowest: str = ""  # the host that the clock is of
     wrong: tuple[str, ...] = ()  # methods that gave a wrong answer
@@ -61,7 +61,7 @@ class LaunchRecord:
             built_with="; ".join([build["compiler"], build["mpi"], *libraries]),
             hosts=tuple(results.hosts(result)),
             facts={**self.facts, **results.facts(result)},
-            preempted=1.0 if stopped else results.preempted(result),
+            disturbed_samples=1.0 if stopped else results.disturbed(result),
             waited=results.waited(result),
             stopped=stopped,
             controls=controls,
@@ -73,13 +73,13 @@ class LaunchRecord:
     @property
     def disturbed(self) -> float:
         """The part that other processes disturbed: of the samples, or of their time."""
-        return max(self.preempted, self.waited)
+        return max(self.disturbed_samples, self.waited)
 
     @property
     def lost(self) -> Reason:
         """What its measurement was lost to."""
-        parts = round(self.preempted, 4), round(self.waited, 4)
-        return self.stopped or Preempted(fraction=parts[0], waited=parts[1])
+        parts = round(self.disturbed_samples, 4), round(self.waited, 4)
+        return self.stopped or Disturbed(fraction=parts[0], waited=parts[1])
 
     def as_json(self) -> dict[str, Any]:
         values = {item.name: getattr(self, item.name) for item in fields(self)}

@@ -166,10 +166,10 @@ def controls(result: Result) -> tuple[dict[str, float], str]:
     return values, slowest
 
 
-def preempted(*results: Mapping[str, Any]) -> float:
-    """The fraction of samples that kernels marked as preempted, of all methods of these results."""
+def disturbed(*results: Mapping[str, Any]) -> float:
+    """The fraction of samples that kernels marked as disturbed, of all methods of these results."""
     samples = [entry["samples"] for result in results for entry in result["results"]]
-    flags = [flag for columns in samples for flag in columns.get("preempted", [])]
+    flags = [flag for columns in samples for flag in columns.get("disturbed", [])]
     return sum(flags) / len(flags) if flags else 0.0
 
 
@@ -186,7 +186,7 @@ def stopped(result: Result) -> Stopped | Starved | None:
     times what their medians add up to, and the processes ran for a part of the time. Where the
     network stalls, they wait running."""
     harness = result.get("harness") or {}
-    if not harness.get("launch_s") or preempted(result) > LIMITS.preempted_launch:
+    if not harness.get("launch_s") or disturbed(result) > LIMITS.disturbed_launch:
         return None
     ran = harness.get("processor_s", math.inf) / harness["launch_s"]
     samples = [entry["samples"].get("seconds") for entry in result["results"]]
@@ -247,14 +247,14 @@ def _communication(entry: Entry) -> dict[str, Metric]:
 
     Without a sweep also of each class of calls: the fraction of the time inside, the mean size of
     its messages and the peers of a call, of the rank that sends most. No fraction is known where
-    preempted steps took so much of the time that waiting for a core would count as communication.
+    disturbed steps took so much of the time that waiting for a core would count as communication.
     """
     classes, seconds = entry.get("communication") or {}, entry["samples"].get("seconds")
     if not seconds:
         return {}
     values: dict[str, tuple[float, str]] = {}
-    preempted = sum(itertools.compress(seconds, entry["samples"].get("preempted", ())))
-    known = preempted <= LIMITS.preempted_note * sum(seconds)
+    disturbed = sum(itertools.compress(seconds, entry["samples"].get("disturbed", ())))
+    known = disturbed <= LIMITS.disturbed_note * sum(seconds)
     step = statistics.fmean(seconds)  # the seconds inside MPI are of all steps
     if known and step and classes:
         inside = sum(traffic["seconds"]["mean"] for traffic in classes.values())

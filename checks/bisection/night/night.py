@@ -21,7 +21,7 @@ from bisection.core.thresholds import LIMITS
 from bisection.core.verdicts import BisectionError
 from bisection.judge import evidence as judged_by
 from bisection.judge import rule
-from bisection.judge.evidence import Disturbed, Evidence, Retest
+from bisection.judge.evidence import DisturbedRerun, Evidence, Retest
 from bisection.judge.hosts import with_slow_hosts
 from bisection.judge.launches import replaced
 from bisection.judge.retest import Reruns
@@ -192,7 +192,7 @@ def measure_disturbed(night: Night, until: float) -> None:
         request = request_of_reruns(night.verdict, launches)
         name = f"rerun-{len(night.evidence.disturbed) + 1}"
         second = measure_again(night, request, name, until - time.monotonic())
-        part = Disturbed(tuple(launches), second)
+        part = DisturbedRerun(tuple(launches), second)
         _, better = replaced(night.verdict, part)
         night.learn(replace(night.evidence, disturbed=(*night.evidence.disturbed, part)))
         if ended(night, second, until) or not better:
@@ -273,7 +273,7 @@ def retest(night: Night, budget: float, partitions: Partitions, store: Store | N
     night.learn(replace(night.evidence, retest=Retest(agenda, repeated)))
     ended(night, repeated, until)
     disturbed_most = max((c.record.disturbed for c in repeated.cases), default=0) if repeated else 0
-    if night.run.request.is_local and disturbed_most > LIMITS.preempted_confirm:
+    if night.run.request.is_local and disturbed_most > LIMITS.disturbed_confirm:
         night.remark(*map(Text, filter(None, [waiting.busy()])))
     return True
 

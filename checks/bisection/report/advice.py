@@ -13,14 +13,14 @@ from bisection.report.tables import indented
 RULES_OF_BENCHMARKS = {1: ("cores/8",), 5: ("cores/16", "cores/32")}
 
 
-def left_out(excluded: Sequence[str], preempted: int) -> Iterator[str]:
-    """Lines on what is left out: excluded sessions, and so many launches that were preempted."""
+def left_out(excluded: Sequence[str], disturbed: int) -> Iterator[str]:
+    """Lines on what is left out: excluded sessions, and so many launches that were disturbed."""
     if excluded:
         yield str(Excluded(tuple(excluded)))
-    if preempted:
+    if disturbed:
         yield (
-            f"{plural(preempted, 'launch', 'launches')} left out: other processes were on their "
-            f"cores in more than {LIMITS.preempted_launch:.0%} of the samples"
+            f"{plural(disturbed, 'launch', 'launches')} left out: other processes were on their "
+            f"cores in more than {LIMITS.disturbed_launch:.0%} of the samples"
         )
 
 
@@ -165,7 +165,7 @@ def _cautions(launches: Sequence[Launched]) -> Iterator[str]:
             f"{', '.join(map(str, over))} threads in all shared {sources.cores_here()} "
             "cores: these times show that everything works, not which choice is best."
         )
-    busy = [launched for launched in launches if launched.preempted > LIMITS.preempted_launch]
+    busy = [launched for launched in launches if launched.disturbed > LIMITS.disturbed_launch]
     if busy:
         yield (
             f"Other processes were on the cores of {plural(len(busy), 'launch', 'launches')}: "

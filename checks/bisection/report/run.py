@@ -68,16 +68,16 @@ def _counts(verdict: RunVerdict) -> list[str]:
     """How the tests came out."""
     if not verdict.judged:
         return ["no check ran"]
-    preempted, passed = len(verdict.lost_to_others), verdict.count(Verdict.PASS)
+    disturbed, passed = len(verdict.lost_to_others), verdict.count(Verdict.PASS)
     applicable = len(verdict.judged) - verdict.count(Verdict.NOT_APPLICABLE)
-    if preempted and passed + preempted == applicable:
+    if disturbed and passed + disturbed == applicable:
         if applicable == 1:
             return ["the answer is right; its times were disturbed"]
-        return [f"all {applicable} answers are right; the times of {preempted} were disturbed"]
+        return [f"all {applicable} answers are right; the times of {disturbed} were disturbed"]
     numbers = [
         (verdict.count(Verdict.FAIL), "failed"),
-        (verdict.count(Verdict.NOT_MEASURED) - preempted, "not measured"),
-        (preempted, "preempted"),
+        (verdict.count(Verdict.NOT_MEASURED) - disturbed, "not measured"),
+        (disturbed, "disturbed"),
         (verdict.count(Verdict.KNOWN), "failed as known"),
     ]
     parts = [f"{passed} of {applicable} checks passed"]
@@ -386,7 +386,7 @@ def _limits(case: TestResult) -> str:
 
 
 def notes(verdict: RunVerdict, verbose: bool = False) -> list[str]:
-    """Remarks on tests and launches, preempted launches; kernels that were found built and
+    """Remarks on tests and launches, disturbed launches; kernels that were found built and
     what is not applicable, if `verbose`."""
     remarked = [case for case in verdict.judged if case.remark]
     builds = [c for c in verdict.cases if c.fixture and not (c.is_launch or c.run)]
@@ -403,14 +403,14 @@ def notes(verdict: RunVerdict, verbose: bool = False) -> list[str]:
     for words, cases in grouped(remarked, lambda case: str(case.remark)).items():
         more = f" and {plural(len(cases) - 1, 'other test')}" if cases[1:] else ""
         lines.append(f"note: {cases[0].group}{more}: {words}")
-    low, high = LIMITS.preempted_note, LIMITS.preempted_launch
+    low, high = LIMITS.disturbed_note, LIMITS.disturbed_launch
     launches = [case for case in verdict.cases if case.fixture]
-    if hit := [launch for launch in launches if low < launch.record.preempted <= high]:
-        worst = max(hit, key=lambda case: case.record.preempted)
+    if hit := [launch for launch in launches if low < launch.record.disturbed_samples <= high]:
+        worst = max(hit, key=lambda case: case.record.disturbed_samples)
         lines.append(
             f"note: other processes ran on the cores of {plural(len(hit), 'launch', 'launches')}, "
-            f"in up to {worst.record.preempted:.0%} of the samples ({worst.group}); a quiet "
-            "machine gives other times"
+            f"in up to {worst.record.disturbed_samples:.0%} of the samples ({worst.group}); "
+            "a quiet machine gives other times"
         )
     lines += [
         f"note: {case.record.kernel} {case.case} {case.layout} {case.remark}"

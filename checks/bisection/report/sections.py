@@ -305,7 +305,7 @@ SECTIONS: dict[str, tuple[str, str | Callable[[Report], Content]]] = {
     "shares": (
         "Communication",
         "The fraction of the time spent communicating, by kind of MPI call. Where other processes "
-        f"had the cores for more than {LIMITS.preempted_note:.0%} of the time, it is that of the "
+        f"had the cores for more than {LIMITS.disturbed_note:.0%} of the time, it is that of the "
         "kernel's phases in undisturbed steps, if they are known.",
     ),
     "files": ("Files", _restart),

@@ -49,12 +49,12 @@ def _table(rows: Sequence[tuple[Session, Tally, list[Change]]]) -> list[str]:
     varying = [name for name in names if len(shared[name]) > 1]
     alike = [name for name in names if len(shared[name]) == 1]
     same = [f"{name} {short(text)}" for name in alike for text in shared[name]]
-    cells = [["session", "started (UTC)", *varying, "verdict", "passed", "preempted"]]
+    cells = [["session", "started (UTC)", *varying, "verdict", "passed", "disturbed"]]
     for session, tally, _ in rows:
         tags = [short(session.tags.get(name, ""), 12) for name in varying]
         passed = f"{tally.counts.get('pass', 0)}/{tally.jobs}"
         started = utc(session.start).removesuffix(" UTC")
-        ends = [tally.verdict.upper(), passed, f"{tally.preempted:.0%}"]
+        ends = [tally.verdict.upper(), passed, f"{tally.disturbed:.0%}"]
         cells.append([session.uuid[:8], started, *tags, *ends])
     head, *lines = columns(cells)
     text = [f"{plural(len(rows), 'session')}: {', '.join(same)}" if same else "", head]
@@ -78,7 +78,7 @@ def _as_json(session: Session, tally: Tally, differing: Sequence[Change]) -> dic
         "excluded": session.excluded or None,
         "verdict": tally.verdict,
         "jobs": tally.counts,
-        "preempted": tally.preempted,
+        "disturbed": tally.disturbed,
         "changed": {change.what: [change.before, change.after] for change in differing},
     }
 

@@ -138,7 +138,7 @@ def tried(part: Part) -> str:
         devices = ", ".join(f"{name} {share:.0%}" for name, share in outcome.carried.items())
         text += f"; {duration(outcome.latency)}, {amount(outcome.bandwidth, 'B/s')}"
         text += f" through {devices}" if devices else ""
-        if max((link[4] for link in outcome.links), default=0) > LIMITS.preempted_sample:
+        if max((link[4] for link in outcome.links), default=0) > LIMITS.disturbed_sample:
             text += ", while other processes had the cores"
     return text
 

@@ -104,7 +104,7 @@ def sentence(comparison: Comparison) -> str:
         count = sum(isinstance(cause, NetworkExplains) for cause in looked_at)
         slower = plural(len(slower_codes(rows)), "slower code")
         parts.append(f"the network explains {count} of {slower}")
-    busy = sum(row.verdict == Verdict.NOT_MEASURED and _preempted(row.reason) for row in rows)
+    busy = sum(row.verdict == Verdict.NOT_MEASURED and _disturbed(row.reason) for row in rows)
     parts += [f"{busy} not measured, as other processes used the cores"] if busy else []
     parts += [str(suspect.reason) for suspect in comparison.suspects]
     return f"{text}: {'; '.join(parts)}" if parts else text
@@ -121,9 +121,9 @@ def rerun_of(comparison: Comparison) -> str:
     return rerun(here, Request(tier, system, environ), reruns=LIMITS.fewest - 1)
 
 
-def _preempted(reason: Reason | None) -> bool:
+def _disturbed(reason: Reason | None) -> bool:
     if isinstance(reason, JobsLost):
-        return _preempted(reason.cause)
+        return _disturbed(reason.cause)
     return isinstance(reason, DISTURBED)
 
 

@@ -25,7 +25,7 @@ from bisection.core.identity import TestId
 from bisection.core.reasons.base import Reason, Text
 from bisection.core.thresholds import LIMITS
 from bisection.core.verdicts import TIERS
-from bisection.kernels.results import preempted
+from bisection.kernels.results import disturbed
 from bisection.runs import waiting
 from bisection.runs.model import Request, RunVerdict, TestResult
 from bisection.runs.report import RECORDED
@@ -347,12 +347,12 @@ class Progress:
         self.now = next(iter(self.begun.values()), self.now)
 
     def look_at_launches(self) -> None:
-        """Warns once, if the first few launches, one after the other, were preempted."""
+        """Warns once, if the first few launches, one after the other, were disturbed."""
         for path in self.stage.glob("*/*/*/*/result.json") if self.stage else ():
             with contextlib.suppress(OSError, ValueError, LookupError, TypeError):
                 result = {} if path in self.launches else json.loads(path.read_text())
                 if result["status"] == "complete":  # the next launch may run already
-                    self.launches[path] = preempted(result) > LIMITS.preempted_launch
+                    self.launches[path] = disturbed(result) > LIMITS.disturbed_launch
         if self.stage and len(self.launches) >= LIMITS.busy_launches:
             self.stage = None  # decided; a timed launch may be next
             if all(self.launches.values()):

@@ -280,7 +280,7 @@ class RunVerdict:
             remarks=(*self.remarks, *remarks),
         )
 
-    def without_preempted(self) -> "RunVerdict":
+    def without_disturbed(self) -> "RunVerdict":
         """Returns the run in which tests that passed or were slow are not measured, where other
         processes had the cores of a launch of theirs. It takes less of that to leave open whether
         metrics are outside their limits."""
@@ -289,9 +289,9 @@ class RunVerdict:
             record = case.record
             slow = case.verdict == Verdict.FAIL and any(metric.failed for metric in case.metrics)
             timed = not case.fixture and (slow or case.verdict == Verdict.PASS)
-            if timed and record.preempted > LIMITS.preempted_launch:
+            if timed and record.disturbed_samples > LIMITS.disturbed_launch:
                 case = case.unmeasured(record.lost)
-            elif timed and slow and record.disturbed > LIMITS.preempted_confirm:
+            elif timed and slow and record.disturbed > LIMITS.disturbed_confirm:
                 case = case.unconfirmed(record)
             cases.append(case)
         return replace(self, cases=tuple(cases))

@@ -212,7 +212,7 @@ def _records(entries: Mapping[Key, Entry]) -> dict[Key, LaunchRecord]:
             record = replace(
                 record,
                 seconds=tuple(part for each in of_all for part in each.seconds),
-                preempted=worst.preempted,
+                disturbed_samples=worst.disturbed_samples,
                 waited=worst.waited,
                 stopped=worst.stopped,
             )

@@ -20,7 +20,7 @@ import numpy as np
 from bisection.core.identity import IDENTITY, TestId
 from bisection.core.reasons import read_reason
 from bisection.core.reasons.base import Reason, Text
-from bisection.core.reasons.launches import LeftOut, Preempted
+from bisection.core.reasons.launches import Disturbed, LeftOut
 from bisection.core.thresholds import LIMITS
 from bisection.core.verdicts import Verdict
 from bisection.store.marks import Mark, marks_file, read_marks, write_marks
@@ -124,7 +124,7 @@ class Outcome(NamedTuple):
     run: int
     verdict: str
     cause: str  # a Reason as JSON, or ""
-    preempted: float  # fraction of samples
+    disturbed: float  # fraction of samples
     hosts: tuple[str, ...]
     seconds: tuple[float, ...] = ()  # that each launch that it needs held its nodes
 
@@ -142,8 +142,8 @@ class Outcome(NamedTuple):
         """Returns why the job's numbers are not to be used; None if they are."""
         if self.verdict == Verdict.NOT_MEASURED:
             return self.reason or Text("not measured")
-        if self.preempted > LIMITS.preempted_launch:
-            return Preempted(fraction=self.preempted)
+        if self.disturbed > LIMITS.disturbed_launch:
+            return Disturbed(fraction=self.disturbed)
         return None
 
 
@@ -152,7 +152,7 @@ class Tally:
     """How the tests of a session came out, controls and inapplicable tests not among them."""
 
     counts: dict[str, int] = field(default_factory=dict)  # verdict -> jobs
-    preempted: float = 0.0  # fraction of samples, the mean job
+    disturbed: float = 0.0  # fraction of samples, the mean job
 
     @property
     def jobs(self) -> int:
@@ -267,9 +267,9 @@ class Store(contextlib.AbstractContextManager["Store"]):
             runs.add((test, repeat, run_number))
             verdict, reason = case.get("verdict") or Verdict.PASS, case.get("reason")
             cause = json.dumps(reason, sort_keys=True) if reason else ""
-            hosts, preempted = tuple(case.get("hosts") or ()), case.get("disturbed") or 0.0
+            hosts, disturbed = tuple(case.get("hosts") or ()), case.get("disturbed") or 0.0
             seconds = tuple(filter(finite_or_none, case.get("seconds") or ()))
-            outcome = Outcome(number, test, run_number, verdict, cause, preempted, hosts, seconds)
+            outcome = Outcome(number, test, run_number, verdict, cause, disturbed, hosts, seconds)
             if repeat and outcome.unusable:
                 continue
             if not repeat:
@@ -353,12 +353,12 @@ class Store(contextlib.AbstractContextManager["Store"]):
             "GROUP BY session, verdict"
         )
         tallies: dict[int, Tally] = {}
-        for number, verdict, jobs, preempted in self._rows(query, (Verdict.NOT_APPLICABLE.value,)):
+        for number, verdict, jobs, disturbed in self._rows(query, (Verdict.NOT_APPLICABLE.value,)):
             tally = tallies.setdefault(number, Tally())
             tally.counts[verdict] = jobs
-            tally.preempted += preempted
+            tally.disturbed += disturbed
         for tally in tallies.values():
-            tally.preempted /= tally.jobs
+            tally.disturbed /= tally.jobs
         return tallies
 
     def tests(self) -> dict[int, StoredTest]:

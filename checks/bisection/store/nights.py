@@ -10,15 +10,15 @@ from bisection.core.thresholds import LIMITS
 from bisection.core.verdicts import Verdict
 from bisection.store.database import Metric, Outcome, Session, Store, StoredTest
 
-USABLE, NOT_MEASURED, PREEMPTED = range(3)  # the states of a job's numbers
+USABLE, NOT_MEASURED, DISTURBED = range(3)  # the states of a job's numbers
 JOB = [("test", "i4"), ("metric", "i4"), ("at", "i4"), ("run", "i4"), ("value", "f8"), ("of", "i1")]
-PREEMPTED_JOB = f"disturbed > {LIMITS.preempted_launch}"
+DISTURBED_JOB = f"disturbed > {LIMITS.disturbed_launch}"
 JOIN = f"""
 SELECT test, metric, session, run, ifnull(value, 9e999), ifnull(state, {USABLE}) FROM samples
 LEFT JOIN (
     SELECT session, test, run,
-        CASE WHEN {PREEMPTED_JOB} THEN {PREEMPTED} ELSE {NOT_MEASURED} END AS state
-    FROM outcomes WHERE {PREEMPTED_JOB} OR verdict = '{Verdict.NOT_MEASURED}')
+        CASE WHEN {DISTURBED_JOB} THEN {DISTURBED} ELSE {NOT_MEASURED} END AS state
+    FROM outcomes WHERE {DISTURBED_JOB} OR verdict = '{Verdict.NOT_MEASURED}')
 USING (session, test, run) WHERE session IN"""
 
 
@@ -60,7 +60,7 @@ class Nights:
     def jobs(self) -> np.ndarray:
         """The values of all jobs, by test, metric, session and run: a structured array with the
         numbers of test and metric in the store, `at`, the place of the session, `run`, `value`
-        (NaN: not measured), and `of`, the state: USABLE, NOT_MEASURED, PREEMPTED."""
+        (NaN: not measured), and `of`, the state: USABLE, NOT_MEASURED, DISTURBED."""
         jobs = self.store.array(JOIN, self.sessions, JOB)
         order = np.argsort(self.numbers)
         jobs["at"] = order[np.searchsorted(self.numbers[order], jobs["at"])]

@@ -49,7 +49,7 @@ class LeftOut(Word):
 
     EXCLUDED = "excluded"
     TAGGED = "tagged"
-    PREEMPTED = "preempted"
+    DISTURBED = "disturbed"
     FAILED = "failed"
     NOT_MEASURED = "not-measured"
 
@@ -97,7 +97,7 @@ def of_no_use(
         reasons = {
             LeftOut.EXCLUDED: bool(session.excluded),
             LeftOut.TAGGED: bool(labels) and not labels & set(tags),
-            LeftOut.PREEMPTED: tally.preempted > LIMITS.preempted_launch,
+            LeftOut.DISTURBED: tally.disturbed > LIMITS.disturbed_launch,
             LeftOut.FAILED: tally.verdict == Verdict.FAIL,
             LeftOut.NOT_MEASURED: tally.measured_part < LIMITS.measured_part,
         }

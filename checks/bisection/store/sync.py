@@ -59,7 +59,7 @@ def _lines(case: TestResult) -> Iterator[Line]:
         "run": case.run,
         "verdict": case.verdict,
         "reason": case.reason.as_dict() if case.reason else None,
-        "disturbed": record.preempted,
+        "disturbed": record.disturbed_samples,
         "seconds": record.seconds,
     }
     if not case.fixture:

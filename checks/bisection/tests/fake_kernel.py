@@ -96,7 +96,7 @@ def entry(method, baseline, point):
         del values["latency"], values["ratio_bare"]
     check = {"name": "serial transform", "error": 0.0, "tolerance": 1e-10}
     check |= {"unit": "largest element", "passed": True}
-    samples = {"seconds": [seconds] * 4, "waited": [0] * 4, "preempted": [0] * 4}
+    samples = {"seconds": [seconds] * 4, "waited": [0] * 4, "disturbed": [0] * 4}
     return {
         "method": method,
         "baseline": baseline,

@@ -30,6 +30,6 @@ def launch(
         "kernel": "congestion",
         "case": "apart",
         "status": "complete",
-        "results": [{"samples": {"preempted": [1] * taken + [0] * (10 - taken)}}],
+        "results": [{"samples": {"disturbed": [1] * taken + [0] * (10 - taken)}}],
         "details": {"congestion": {"place": "apart", "window": 0.1, "windows": windows}},
     }

@@ -10,10 +10,10 @@ QUICK, PYTHON = (
     "make: *** [Makefile:100: test-quick] Error",
     "make: *** [Makefile:99: test-python] Error",
 )
-TWICE = "FAIL: 8 of 11 checks passed, 2 failed, 1 preempted, in 9 s"
-LOUD = "NOT MEASURED: 99 of 113 checks passed, 14 preempted, in 9 min 5 s"
+TWICE = "FAIL: 8 of 11 checks passed, 2 failed, 1 disturbed, in 9 s"
+LOUD = "NOT MEASURED: 99 of 113 checks passed, 14 disturbed, in 9 min 5 s"
 QUIET = "NOT MEASURED: all 113 answers are right; the times of 14 were disturbed"
-LATE = LOUD.replace("14 pre", "3 not measured, 14 pre")
+LATE = LOUD.replace("14 dis", "3 not measured, 14 dis")
 SLOW = "SLOWER THAN BEFORE: 2 of 2 checks passed, in 9 s"
 
 

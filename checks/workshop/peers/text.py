@@ -8,7 +8,7 @@ from typing import Any
 from bisection.core.format import amount, duration, plural
 from bisection.kernels import results, tables
 from bisection.kernels.local import Estimate
-from bisection.kernels.results import Result, preempted
+from bisection.kernels.results import Result, disturbed
 from bisection.report.tables import indented
 from workshop.peers import (
     AT_LEAST,
@@ -95,10 +95,10 @@ def transpose_table(grid: str, ranks: int, transforms: Result, exchanges: Result
     names = {part["method"] for part in transforms["results"] if part["metrics"]}
     seconds = {n: entry(transforms, n)["metrics"]["time"]["value"] for n in names}
     peers = ", ".join(f"{name} {duration(seconds[name])}" for name in PEERS if name in seconds)
-    quiet = 1 - preempted(transforms)
+    quiet = 1 - disturbed(transforms)
     yield (
         f"{GRIDS[grid]} on {plural(ranks, 'rank')}: {peers}; "
-        f"{quiet:.0%} of the samples not preempted"
+        f"{quiet:.0%} of the samples not disturbed"
     )
     rows = [["method", "time", *ratios]]
     for method in ratios["/ serial FFTW"]:
@@ -244,7 +244,7 @@ def _mesh(lines: Sequence[str]) -> str:
 def md_table(system: System, rows: Sequence[Row]) -> Iterator[str]:
     """Lines: one per layout and one of the threads; then the memory."""
     yield "  Matom-steps/s, medians of the turns; ratios with quartiles"
-    cells = [["", "ours", "skin", "LAMMPS", "by", "skin", "ratio", "at least", "", "not preempted"]]
+    cells = [["", "ours", "skin", "LAMMPS", "by", "skin", "ratio", "at least", "", "not disturbed"]]
     for row in rows:
         line = [str(row.layout), _rate(row.ours), f"{row.skin}"]
         if row.theirs and row.choice:
@@ -277,9 +277,9 @@ def _target(ratio: Estimate, target: float) -> tuple[str, str]:
 
 
 def _quiet(row: Row) -> str:
-    """How quiet the machine was: the fraction of our samples that were not preempted, and the least
+    """How quiet the machine was: the fraction of our samples that were not disturbed, and the least
     fraction of its cores that LAMMPS reports."""
-    share = f"{1 - preempted(*(run.result for run in row.ours if run.result)):.0%} of the samples"
+    share = f"{1 - disturbed(*(run.result for run in row.ours if run.result)):.0%} of the samples"
     if row.theirs:
         share += f", LAMMPS had {min(run.used for run in row.theirs):.0%} of its cores"
     return share

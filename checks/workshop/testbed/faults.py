@@ -15,6 +15,7 @@ from typing import Any
 from bisection.core.reasons.launches import (
     Blocked,
     Cancelled,
+    Disturbed,
     Hang,
     Infrastructure,
     KernelDied,
@@ -23,7 +24,6 @@ from bisection.core.reasons.launches import (
     MpiAbort,
     NodeFail,
     NotStarted,
-    Preempted,
     ReframeText,
     Timeout,
     WrongAnswer,
@@ -154,9 +154,9 @@ def judge(outcome: Outcome, ran: Ran) -> None:
 
 
 def _accepted(fault: Fault, ran: Ran) -> tuple[int, ...]:
-    """Exit codes that are as wanted. A launch that passes may have been preempted by neighbours."""
-    preempted = any(Preempted.code in reason for reason in ran.reasons)
-    extra = (Exit.NOT_MEASURED,) if fault.exit_code == Exit.OK and preempted else ()
+    """Exit codes that are as wanted. A launch that passes may have been disturbed by neighbours."""
+    disturbed = any(Disturbed.code in reason for reason in ran.reasons)
+    extra = (Exit.NOT_MEASURED,) if fault.exit_code == Exit.OK and disturbed else ()
     return (fault.exit_code, *extra)
 
 

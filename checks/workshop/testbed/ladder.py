@@ -82,7 +82,7 @@ class Night:
     @property
     def disturbed(self) -> bool:
         """True if times were lost to other processes, or the time for the retest was."""
-        lost = r"times (of \d+ )?were disturbed|\d+ preempted|outliers? not confirmed"
+        lost = r"times (of \d+ )?were disturbed|\d+ disturbed|outliers? not confirmed"
         return bool(re.search(lost, self.text))
 
 

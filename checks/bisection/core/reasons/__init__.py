@@ -14,11 +14,11 @@ from bisection.core.reasons import base, launches, machines, network, performanc
 from bisection.core.reasons.base import Reason, Text
 from bisection.core.reasons.launches import (
     Blocked,
+    Disturbed,
     Hang,
     Infrastructure,
     MpiError,
     NetworkError,
-    Preempted,
     Starved,
     Stopped,
     Unconfirmed,
@@ -45,7 +45,7 @@ KINDS: dict[str, type[Reason]] = {
 
 Kinds = tuple[type[Reason], ...]
 # Something else had the cores of a launch that ended well, so that its times say nothing.
-DISTURBED: Kinds = (Preempted, Starved, Stopped, Unconfirmed)
+DISTURBED: Kinds = (Disturbed, Starved, Stopped, Unconfirmed)
 # Whose fault a stopped launch is, as the table of causes says: the machine's, which has failed it
 MACHINE_FAULTS: Kinds = (Hang, *(KINDS[kind] for kind in causes.kinds(causes.FAILED)))
 # ... by its library or its network, of which the host that reports it need not be the fault;

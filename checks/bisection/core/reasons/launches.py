@@ -445,8 +445,8 @@ class TestFailed(Reason):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Preempted(Reason):
-    code = "PREEMPTED"
+class Disturbed(Reason):
+    code = "DISTURBED"
     fraction: float
     waited: float = 0.0
 

@@ -156,7 +156,7 @@ def shares(cases: Sequence[MeasuredCase]) -> Iterator[Group]:
         known = {name for case in members for name in case.metrics}
         kinds = ([part for part in names if f"{part}_share" in known] for names in SHARES)
         parts = next((kind for kind in kinds if kind), [])
-        # A case without messages has its share of MPI, none; a preempted one has no share at all.
+        # A case without messages has its share of MPI, none; a disturbed one has no share at all.
         named = {"mpi_share", *(f"{part}_share" for part in parts)}
         seats = split([c for c in members if named & c.metrics.keys()], "case", "seat").values()
         stacks = [next((c for c in seat if c.method == base), seat[0]) for seat in seats]

@@ -457,7 +457,7 @@ def link_speed(subject: Subject) -> Finding | None:
         link = min(outcome.links, key=key)
         slow = f"{now} ({link[0]} to {link[1]})"
         gross = outcome.bandwidth < known["bandwidth"] / LIMITS.link_gross
-        if link[4] > LIMITS.preempted_sample and not gross:
+        if link[4] > LIMITS.disturbed_sample and not gross:
             busy = f"not judged, as other processes had the cores in {link[4]:.0%} of the time"
             remedy = "Check again while nothing else runs on these nodes."
             return not_tried(f"{busy}: {slow}, were {before}", remedy)

@@ -9,10 +9,10 @@ from fake_kernel import layout_of
 from bisection.advice import sources
 
 
-def entry(method, seconds, preempted=0, **metrics):
+def entry(method, seconds, disturbed=0, **metrics):
     """An entry that is right, of a method with one sample a round."""
     count = len(seconds)
-    samples = {"seconds": seconds, "preempted": [preempted] * count, "rounds": [*range(count)]}
+    samples = {"seconds": seconds, "disturbed": [disturbed] * count, "rounds": [*range(count)]}
     right = {"applicable": True, "verification": {"passed": True, "checks": [{"passed": True}]}}
     return {"method": method, "samples": samples, "metrics": metrics, **right}
 
@@ -32,14 +32,14 @@ def of_npar(times, hosts=1, **more):
     return result("npar", max(times), 1, hosts, entries, "mini1", **more)
 
 
-def of_md(ranks, threads, time, hosts=4, preempted=0, **more):
+def of_md(ranks, threads, time, hosts=4, disturbed=0, **more):
     """A result of the packed method, with its time per step in seconds."""
     values = {f"{name}_share": 0.1 for name in sources.SHARES}
     values |= {"atom_steps": 32000 / time, "bytes_per_rank": 1e6 / ranks, "bytes": 1e6}
     values |= {"messages": 20 * ranks}
     metrics = {name: {"value": value} for name, value in values.items()}
     metrics["time"] = {"value": time, "low": time * 0.98, "high": time * 1.03}
-    packed = entry("packed", [time] * 4, preempted, **metrics)
+    packed = entry("packed", [time] * 4, disturbed, **metrics)
     return result("md", ranks, threads, hosts, [packed], "cu3au", **more)
 
 
@@ -143,8 +143,8 @@ class TestMd:
         assert "no two layouts on as many cores" in text
         assert "All ranks ran on one host: no network was measured" in text
 
-    def test_preempted_launch_is_left_out(self, advised):
-        newer = of_md(4, 1, 9e-3, preempted=1, started="2026-02-01T00:00:00Z")
+    def test_disturbed_launch_is_left_out(self, advised):
+        newer = of_md(4, 1, 9e-3, disturbed=1, started="2026-02-01T00:00:00Z")
         code, text, errors = advised("md", of_md(4, 1, 1e-3), newer, of_md(2, 2, 2e-3))
         assert code == 0
         assert "cu3au: best mpi on 4" in text
@@ -184,7 +184,7 @@ def test_measured_here(kernel, launched, monkeypatch, home, command_line):
         stub = of_npar({1: [1.0] * 3, 2: [2.0] * 3}) if kernel == "npar" else of_md(1, 1, 1e-3)
         stub["layout"] = layout_of([host] * ranks, threads=per_rank)
         for entry in stub["results"]:
-            entry["samples"]["preempted"] = [1] * len(entry["samples"]["seconds"])
+            entry["samples"]["disturbed"] = [1] * len(entry["samples"]["seconds"])
         return stub
 
     monkeypatch.setattr(sources, "build", lambda name: name)

@@ -40,15 +40,15 @@ def sets_of(scheme, rng, session, order):
     return [NAMES[:32]]  # always together
 
 
-def votes_of(scheme, rng, levels, slow=None, sigma=0.03, preempted=0.0):
+def votes_of(scheme, rng, levels, slow=None, sigma=0.03, disturbed=0.0):
     """Sessions with these levels; launches have noise of their own, and those with `slow` are
-    slower. A fraction of them is `preempted`, and takes twice as long."""
+    slower. A fraction of them is `disturbed`, and takes twice as long."""
     votes, order = [], list(NAMES)
     for session, level in enumerate(levels):
         sets = sets_of(scheme, rng, session, order)
         launches = 1 if len(sets) > 1 else 10
         for nodes in sets:
-            noise = rng.normal(0, sigma, launches) + np.log(2) * (rng.random(launches) < preempted)
+            noise = rng.normal(0, sigma, launches) + np.log(2) * (rng.random(launches) < disturbed)
             cost = level + float(np.median(noise)) + SLOWER * (slow in nodes)
             votes.append(Vote(session, 0, tuple(sorted(map(str, nodes))), cost, launches))
     return votes
@@ -116,20 +116,20 @@ SCHEMES = ["each launch by itself", "8 or 16 nodes, by chance", "one a session, 
 
 
 @pytest.mark.parametrize(
-    ("noise", "preempted"),
-    [*((noise, 0) for noise in NOISES), ("10% of launches preempted, twice as slow", 0.1)],
+    ("noise", "disturbed"),
+    [*((noise, 0) for noise in NOISES), ("10% of launches disturbed, twice as slow", 0.1)],
 )
-def test_clean_nights_name_no_node(noise, preempted, sets, told):
-    """Nor do launches that others preempt, on whatever nodes."""
+def test_clean_nights_name_no_node(noise, disturbed, sets, told):
+    """Nor do launches that others disturb, on whatever nodes."""
     wrong = []
     for scheme in SCHEMES:
         wrong.append(0)
         for number in range(sets):
             rng = np.random.default_rng([22112026, number])
             levels = NOISES[noise](rng, (1, 20))[0] if noise in NOISES else np.zeros(20)
-            wrong[-1] += bool(named(votes_of(scheme, rng, levels, preempted=preempted)))
+            wrong[-1] += bool(named(votes_of(scheme, rng, levels, disturbed=disturbed)))
     told.append(f"| {noise} | {' | '.join(f'{count} of {sets}' for count in wrong)} |")
-    assert max(wrong) <= (sets // 50 if preempted else 0)
+    assert max(wrong) <= (sets // 50 if disturbed else 0)
 
 
 def launch(rng, noise, slow=None):

@@ -337,7 +337,7 @@ def test_sessions_that_say_nothing_of_the_machine_are_left_out(rng, propose, tmp
             assert of_nights(Evidence(), opened_store, run).nights == nights
     assert "used: 10 sessions, 00000000 of 2026-06-01 00:00 UTC to 00000009 of" in told.out
     assert (
-        "left out: 1 excluded, 2 tagged (phase=after, phase=before), 1 preempted, 1 failed, "
+        "left out: 1 excluded, 2 tagged (phase=after, phase=before), 1 disturbed, 1 failed, "
         "1 not-measured (--also REASON uses them)"
     ) in told.out
     told, _ = propose(also=("failed", "tagged"))

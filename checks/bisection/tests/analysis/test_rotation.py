@@ -84,7 +84,7 @@ def serial(line):
     return baseline if line["method"] == "p2p" else None
 
 
-def preempted(line):
+def disturbed(line):
     """What takes the cores of one node again and again is that node's fault."""
     line["disturbed"] = 0.9 * ("n3" in line["hosts"])
 
@@ -97,7 +97,7 @@ def now_and_then(line):
 
 @pytest.mark.parametrize(
     ("slow", "change"),
-    [("n3", lambda line: None), ("n3", serial), ("n3", preempted), (None, now_and_then)],
+    [("n3", lambda line: None), ("n3", serial), ("n3", disturbed), (None, now_and_then)],
 )
 def test_a_sweep_names_a_slow_node_in_one_run(rng, tmp_path, slow, change):
     """A change of a line of a launch, or a further one."""

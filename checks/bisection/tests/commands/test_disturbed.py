@@ -12,9 +12,9 @@ from running import joined
 from bisection.analysis.retest import disturbed
 from bisection.core.reasons.base import Text
 from bisection.core.reasons.launches import (
+    Disturbed,
     Hang,
     OutOfBounds,
-    Preempted,
     ReframeText,
     Starved,
     Stopped,
@@ -31,12 +31,14 @@ from bisection.runs.model import JudgedMetric, Request, RunVerdict
 BUSY = "other processes use 1.5 of 2 cores (grep 1.4)"
 
 
-def run_of(preempted, verdict=Verdict.PASS, remarks=None, stopped=None, **more):
+def run_of(disturbed, verdict=Verdict.PASS, remarks=None, stopped=None, **more):
     """A run: a launch and its test for each case, of which others had a fraction of the samples."""
     cases = []
-    for case, fraction in preempted.items():
+    for case, fraction in disturbed.items():
         why = (stopped or {}).get(case)
-        launch, test = launched(case=case, time=1 + fraction, preempted=fraction, stopped=why)
+        launch, test = launched(
+            case=case, time=1 + fraction, disturbed_samples=fraction, stopped=why
+        )
         remark = (remarks or {}).get(case)
         cases += [changed(launch, seconds=[10.0], remark=remark), replace(test, verdict=verdict)]
     return RunVerdict(cases, request=Request(is_local=True), **more)
@@ -73,7 +75,7 @@ def rerun(monkeypatch):
 
 
 @pytest.mark.parametrize(
-    ("first", "turns", "budget", "asked", "preempted", "quiet"),
+    ("first", "turns", "budget", "asked", "disturbed", "quiet"),
     [
         # What has the cores for itself the second time counts.
         ({"a": 0.7, "b": 0.0, "c": 0.4}, [{"a": 0.1, "c": 0.0}], 300.0, "ac", [0.1, 0.0, 0.0], 2),
@@ -83,12 +85,12 @@ def rerun(monkeypatch):
         ({"a": 0.4, "b": 0.9, "c": 0.6}, [{"b": 0.0}, {"c": 0.9}], 21.0, "b c", [0.4, 0.0, 0.6], 1),
     ],
 )
-def test_what_is_rerun(rerun, first, turns, budget, asked, preempted, quiet):
+def test_what_is_rerun(rerun, first, turns, budget, asked, disturbed, quiet):
     night, names = rerun(run_of(first), *map(run_of, turns), budget=budget)
     assert names == asked.split()
-    assert [case.record.preempted for case in night.judged] == preempted
-    assert [case.metrics[0].value for case in night.judged] == [1 + part for part in preempted]
-    assert decision.of_run(night) == (Exit.NOT_MEASURED if max(preempted) > 0.3 else Exit.OK)
+    assert [case.record.disturbed_samples for case in night.judged] == disturbed
+    assert [case.metrics[0].value for case in night.judged] == [1 + part for part in disturbed]
+    assert decision.of_run(night) == (Exit.NOT_MEASURED if max(disturbed) > 0.3 else Exit.OK)
     launches = len({*asked} - {" "})
     (remark,) = night.remarks
     assert str(remark).endswith(f"used: {launches}; quiet in the rerun: {quiet}")
@@ -99,12 +101,12 @@ def with_ratio(mpi, node, ratio):
     ratio of their times, which may be 1.5 at most."""
     tests = []
     for layout, fraction in (("mpi", mpi), ("node", node)):
-        of_layout = {"layout": layout, "preempted": fraction}
+        of_layout = {"layout": layout, "disturbed_samples": fraction}
         launch, test = (changed(part, **of_layout) for part in launched(time=1 + fraction))
         tests += [changed(launch, name=f"Launch {layout}"), test]
     metric = JudgedMetric("ratio_mpi", ratio, "ratio", 0.5, 1.5, "pass" if ratio < 1.5 else "fail")
     names = {"check": "both", "name": "both", "launches": ["Launch mpi", "Launch node"]}
-    both = changed(tests[-1], **names, metrics=[metric], preempted=max(mpi, node))
+    both = changed(tests[-1], **names, metrics=[metric], disturbed_samples=max(mpi, node))
     if ratio > 1.5:
         why = OutOfBounds(metrics=[["ratio_mpi", ratio, "ratio", 0.5, 1.5]])
         both = changed(both, verdict=Verdict.FAIL, reason=why)
@@ -211,12 +213,12 @@ def test_a_launch_that_was_disturbed_or_stopped_is_not_measured(rerun, stopped, 
     right = "NOT MEASURED: all 2 answers are right; the times of 2 were disturbed"
     assert run_report.counted(night) == right
     beside = with_case(run, 3, verdict=Verdict.FAIL, reason=Text("verification did not pass"))
-    assert run_report.counted(rule(beside)).endswith("of 2 checks passed, 1 failed, 1 preempted")
+    assert run_report.counted(rule(beside)).endswith("of 2 checks passed, 1 failed, 1 disturbed")
     (group,) = run_report.failure_groups(night)
     assert (len(group.cases), len(group.causes)) == (2, 1 + len(stopped))
     assert group.rerun.endswith("--wait 30m")
     step = joined("\n".join(run_report.next_step(night)))
     assert step == f"next: rerun {when}: {group.rerun}"
-    assert night.judged[0].reason == stopped.get("a", Preempted(fraction=1.0))
+    assert night.judged[0].reason == stopped.get("a", Disturbed(fraction=1.0))
     night, _ = rerun(run, run_of({"a": 0.0, "b": 0.0}))
     assert decision.of_run(night) == Exit.OK

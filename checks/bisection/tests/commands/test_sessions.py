@@ -24,7 +24,7 @@ FACTS = {"MPI": "Open MPI 4.1.4", "MPI environment": "none"}
 
 @pytest.fixture
 def home(home):
-    """Twelve nights of June: 1 to 9 as usual, 10 through TCP, 11 half preempted, 12 failed."""
+    """Twelve nights of June: 1 to 9 as usual, 10 through TCP, 11 half disturbed, 12 failed."""
     usual = nights({"p2p": [1e-3] * 9, "shm": [2e-3] * 9}, 1, facts=FACTS)
     tags = {**session(0)["tags"], "phase": "after"}
     tcp = session(10, facts={**FACTS, "MPI environment": TCP}, tags=tags)

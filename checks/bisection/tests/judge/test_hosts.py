@@ -86,7 +86,7 @@ def test_a_clock_is_judged_by_those_of_its_kind_of_core(hosts, slow):
 def test_a_clock_between_other_processes_must_be_slow_before_and_after(before, after, slow):
     readings = [ghz for ghz in (before, after) if ghz]
     result = on_hosts(n1=[[3.0, 3.1]], n2=[readings], n3=[[3.1, 3.0]])
-    samples = {"seconds": [1, 1], "preempted": [1, 0]}
+    samples = {"seconds": [1, 1], "disturbed": [1, 0]}
     reasons = slow_clocks({**result, "results": [{"samples": samples}]})
     assert [reason.host for reason in reasons] == slow
 
@@ -131,7 +131,7 @@ def test_slow_nodes_are_named_by_what_is_slow(node, expected):
     for reason, other in zip(reasons, expected, strict=True):
         assert vars(reason) == pytest.approx(vars(other))
     # Other processes disturb copies, not the best quantum.
-    samples = {"seconds": [1, 1], "preempted": [1, 1]}
+    samples = {"seconds": [1, 1], "disturbed": [1, 1]}
     reasons = slow_hosts({**result, "results": [{"samples": samples}]})
     assert SlowMemory not in [type(reason) for reason in reasons]
 

@@ -12,7 +12,7 @@ from bisection.core.reasons.launches import Timeout
 from bisection.core.reasons.machines import AdapterErrors, TcpLosses
 from bisection.core.reasons.performance import FactChanged
 from bisection.judge import decision, rule
-from bisection.judge.evidence import Disturbed, Evidence, Retest
+from bisection.judge.evidence import DisturbedRerun, Evidence, Retest
 from bisection.judge.launches import faulty_hosts
 from bisection.kernels.launch_record import LaunchRecord
 from bisection.report.run import text
@@ -60,7 +60,7 @@ def test_exit_code(entries, code):
 
 def test_the_price_of_a_night_has_its_reruns_its_retest_and_what_was_stopped():
     run = RunVerdict([*launched(geometry="2x3x2"), *launched(case="b", geometry="2x3x2")])
-    disturbed = Disturbed((), run), Disturbed((), None)
+    disturbed = DisturbedRerun((), run), DisturbedRerun((), None)
     night = rule(run, Evidence(disturbed=disturbed, retest=Retest(Plan({}, 0.0), run)))
     hours = 3 * 2 * 40 / 3600  # of launches
     assert night.price == pytest.approx((12 * hours, 2 * hours))
@@ -106,13 +106,13 @@ SLOW |= {"result": "fail", "fail_phase": "performance"}
         (0.9, WRONG, 1),
     ],
 )
-@pytest.mark.parametrize("of", ["preempted", "waited"])
+@pytest.mark.parametrize("of", ["disturbed_samples", "waited"])
 def test_no_time_counts_where_others_had_the_cores(share, test, code, of):
     """A wrong answer is wrong, whoever had the cores. What is outside its limits needs more quiet:
     few samples may have taken most of the time."""
     verdict = judge(launch("pass", {of: share}), entry(**test, **DEPENDS))
     if of == "waited" and not test:
-        code = 0  # medians are of the samples that were not preempted
+        code = 0  # medians are of the samples that were not disturbed
     assert decision.of_run(verdict) == code
     lost = LaunchRecord(**{of: share}).lost
     causes = [getattr(case.reason, "cause", case.reason) for case in verdict.lost_to_others]
@@ -149,7 +149,7 @@ def test_a_test_of_two_launches_has_the_record_of_its_layout(layout, geometry):
     """The launch in the layout mpi was busy, so that no ratio to it counts."""
     both = [["Launch", "here:all", "system"], ["Other", "here:all", "system"]]
     other = {**launch("pass", {"geometry": "1x2"}, layout="node"), "unique_name": "Other"}
-    busy = launch("pass", {"geometry": "2x1", "preempted": 1.0}, layout="mpi")
+    busy = launch("pass", {"geometry": "2x1", "disturbed_samples": 1.0}, layout="mpi")
     verdict = judge(busy, other, entry(layout=layout, dependencies_actual=both))
     assert verdict.judged[0].record.geometry == geometry
     assert (decision.of_run(verdict), len(verdict.lost_to_others)) == (3, 1)

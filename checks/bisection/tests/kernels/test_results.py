@@ -78,7 +78,7 @@ def test_processes_that_waited_for_a_core_were_not_stopped(waited, code, part):
 
 def test_kernels_mark_samples_by_the_limit_that_reports_print():
     source = (ROOT / "src" / "common" / "measure.c").read_text()
-    assert f"WAITED_MOST = {LIMITS.preempted_sample};" in source
+    assert f"WAITED_MOST = {LIMITS.disturbed_sample};" in source
 
 
 def test_facts_that_differ_between_hosts_are_listed_with_hosts():
@@ -97,7 +97,7 @@ STEPS = [0.004, 0.004, 0.004, 0.020]
 
 
 @pytest.mark.parametrize(
-    ("seconds", "preempted", "known", "items"),
+    ("seconds", "disturbed", "known", "items"),
     [
         ([0.010, 0.012, 0.010], [], True, 4),
         (STEPS, [0, 0, 0, 0], True, 4),
@@ -105,16 +105,16 @@ STEPS = [0.004, 0.004, 0.004, 0.020]
         (STEPS, [0, 0, 0, 1], False, None),
     ],
 )
-def test_what_a_code_sends_is_kept_with_its_time(seconds, preempted, known, items):
+def test_what_a_code_sends_is_kept_with_its_time(seconds, disturbed, known, items):
     """Of the rank that sends most, by class of calls, per message and per work item. The seconds
-    inside MPI are a mean of all steps, and what was preempted is no communication."""
+    inside MPI are a mean of all steps, and what was disturbed is no communication."""
     nothing = {"calls": {"max": 0}, "messages": {"max": 0}, "bytes": {"max": 0}}
     sent = {"calls": {"max": 8.0}, "messages": {"max": 24.0}, "bytes": {"max": 96000.0}}
     of_item = {"value": min(seconds) / (items or 1), "unit": "s", "better": "lower"}
     entry = {
         "point": None,
         "metrics": {"time_min": of_item} if items else {},
-        "samples": {"seconds": seconds, "preempted": preempted},
+        "samples": {"seconds": seconds, "disturbed": disturbed},
         "communication": {
             "p2p": {**nothing, "seconds": {"mean": 0.001}},
             "collective": {**sent, "seconds": {"mean": 0.004}},

@@ -106,11 +106,11 @@ def test_figures_fill_their_cards(count, width):
 
 
 def test_a_case_without_shares_is_not_drawn_as_free_of_communication():
-    """Shares by kind are unknown where steps were preempted; a case that sends nothing has none."""
+    """Shares by kind are unknown where steps were disturbed; a case that sends nothing has none."""
     known = {"collective_share": (0.25, "fraction"), "mpi_share": (0.25, "share")}
     phases = {"exchange_share": (0.25, "share")}
     quiet = case(metrics=known | phases)
-    loud = case(name="silicon", preempted=0.25, metrics=phases)
+    loud = case(name="silicon", disturbed_samples=0.25, metrics=phases)
     alone = case(name="alone", geometry="1x1", metrics={"mpi_share": (0.0, "share")})
     (group,) = sessions.shares(common.measured_cases([quiet, loud, alone]))
     assert {row[0]: row[-1] for row in group.table.rows} == {"cnt40": "25%", "alone": "0%"}

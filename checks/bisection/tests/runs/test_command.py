@@ -121,7 +121,7 @@ def test_it_ends_with_a_killed_run(tmp_path):
 @pytest.mark.parametrize(
     ("disturbed", "lines"), [([1, 1, 1, 1], 1), ([1, 1], 0), ([0, 1, 1, 1], 0)]
 )
-def test_preempted_launches_are_told_once(tmp_path, disturbed, lines):
+def test_disturbed_launches_are_told_once(tmp_path, disturbed, lines):
     reasons = []
     progress = Progress(io.StringIO(), tmp_path, reasons.append)
     damaged = tmp_path / "system" / "partition" / "environ" / "Damaged" / "result.json"
@@ -130,7 +130,7 @@ def test_preempted_launches_are_told_once(tmp_path, disturbed, lines):
     for number, flag in enumerate(disturbed):
         folder = tmp_path / "system" / "partition" / "environ" / f"Launch_{number}"
         folder.mkdir(parents=True)
-        result = {"status": "complete", "results": [{"samples": {"preempted": [flag] * 4}}]}
+        result = {"status": "complete", "results": [{"samples": {"disturbed": [flag] * 4}}]}
         (folder / "result.json").write_text(json.dumps(result))
         progress.read(f"[       OK ] ( {number + 1}/9) NparLaunch %layout=mpi")
     says = "other processes used the cores of the first 3 launches"

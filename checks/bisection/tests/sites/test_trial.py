@@ -345,7 +345,7 @@ def test_a_rank_without_a_core_is_told_from_a_slow_link(tmp_path, monkeypatch, o
             process.wait()
     (link,) = json.loads(done.stdout.partition("PROBE ")[2])["links"]
     assert link[1] == "other"
-    assert (link[4] > LIMITS.preempted_sample) == others
+    assert (link[4] > LIMITS.disturbed_sample) == others
 
 
 def test_module_that_does_not_load_is_named(tmp_path, monkeypatch):

@@ -22,7 +22,7 @@ def entry(method, seconds, **metrics):
         "metrics": {"time": {"value": seconds, "low": seconds, "high": seconds}, **numbers},
         "samples": {
             "seconds": [seconds] * 4,
-            "preempted": [method == "serial", False, False, False],
+            "disturbed": [method == "serial", False, False, False],
         },
         "communication": {"p2p": {"seconds": {"mean": 0.5}, "messages": {"max": 0}}},
     }
@@ -41,7 +41,7 @@ def test_the_best_of_the_methods_is_set_beside_each_limit(bench, monkeypatch):
 
     monkeypatch.setattr(transpose, "launch", launch)
     text = bench("transpose", "--grid", "cnt40")
-    assert "30x30x30 on 2 ranks: serial 200 us; 92% of the samples not preempted" in text
+    assert "30x30x30 on 2 ranks: serial 200 us; 92% of the samples not disturbed" in text
     assert "p2p 100 us 0.50 [0.49 0.51] 7.00 [6.99 7.01]" in text
     assert "2 serial FFTW p2p 0.50 [0.49 0.51] at most 0.6 met by 16.7%" in text
     assert "2 memcpy, exchange alone direct 2.10 [2.09 2.11] at most 2 MISSED by 5.0%" in text

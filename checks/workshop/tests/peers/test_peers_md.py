@@ -264,7 +264,7 @@ for steps in re.findall("^run (\\\\d+)", text, re.M):
 
 def made(seconds, atoms, **more):
     """A result of the kernel."""
-    samples = {"seconds": [seconds] * 4, "preempted": [0, 0, 1, 0]}
+    samples = {"seconds": [seconds] * 4, "disturbed": [0, 0, 1, 0]}
     packed = {"method": "packed", "metrics": {"time": {"value": seconds}}, "samples": samples}
     return {"results": [packed], "details": {"atoms": atoms, "memory_per_atom": 600.0}, **more}
 

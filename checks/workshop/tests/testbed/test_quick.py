@@ -12,7 +12,7 @@ import pytest
 from running import CHECKS
 
 from bisection.core import paths
-from bisection.core.reasons.launches import Preempted, Stopped
+from bisection.core.reasons.launches import Disturbed, Stopped
 from bisection.kernels import results
 from workshop.testbed import Blueprint, Cluster, Node, Partition, unavailable
 from workshop.testbed.site import Launching, installed, write_site
@@ -71,7 +71,7 @@ def judge(cluster, launchings, code, text):
         case
         for case in verdict["cases"]
         if case["verdict"] not in ("pass", "not applicable")
-        and case["reasons"].get("cause", {}).get("code") not in (Preempted.code, Stopped.code)
+        and case["reasons"].get("cause", {}).get("code") not in (Disturbed.code, Stopped.code)
     ]
     assert not failed, text
     wanted = {name for part in launchings for name in part.names()}
