@@ -1,5 +1,5 @@
 /* bisection-restart on a file system that fails, by BX_FAULT: after a file is on disk, `flip`
- * changes one bit of it, `lost` forgets a part of it, `short` cuts it, `dirty` writes it once more;
+ * changes one bit of it, `lost` forgets a part of it, `short` cuts it, `stays` holds it in memory;
  * `full` lets no file grow beyond 64 KiB; `nothing` writes no byte of an array, without an error;
  * `keep` copies each file to the folder BX_KEEP. */
 #include "../restart/folder.h"
@@ -10,6 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/file.h>
+#include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -31,12 +32,11 @@ static void spoil(off_t size, int file)
     (void)!pwrite(file, &byte, 1, middle);
 }
 
-/* Writes a byte of each page as it is. */
-static void make_dirty(off_t size, int file)
+/* Pages stay in memory while a process maps them, as this one does to its end. Those that are only
+ * not written yet would go as soon as the kernel has written them. */
+static void hold(off_t size, int file)
 {
-    char byte;
-    for (off_t at = 0; at < size; at += 4096)
-        if (pread(file, &byte, 1, at) == 1) (void)!pwrite(file, &byte, 1, at);
+    (void)!mmap(NULL, (size_t)size, PROT_READ, MAP_SHARED | MAP_POPULATE, file, 0);
 }
 
 void __real_bx_io_forget(bx_io *io, const char *path);
@@ -51,7 +51,8 @@ void __wrap_bx_io_forget(bx_io *io, const char *path)
         spoil(about.st_size, file);
         fchmod(file, about.st_mode | S_IXUSR);
     }
-    if (is("dirty") && file >= 0) make_dirty(about.st_size, file);
+    if (is("stays") && file >= 0) hold(about.st_size, file);
+    if (file >= 0) flock(file, LOCK_UN); /* what maps a file keeps its lock */
     if (file >= 0) close(file);
     if (is("keep")) {
         char command[2 * PATH_MAX];

@@ -130,7 +130,7 @@ class Faults(Folder, unittest.TestCase):
     def test_what_is_not_on_disk_is_a_wrong_answer(self):
         """Where the file system shows it: this folder is on disk, others may be in memory."""
         with tempfile.TemporaryDirectory(dir=".") as folder:
-            out = run(FAULTY, 2, *SMALL, "--directory", folder, BX_FAULT="dirty")
+            out = run(FAULTY, 2, *SMALL, "--directory", folder, BX_FAULT="stays")
         if not out.result["details"]["shows_unsynced"]:
             self.skipTest("pages of this file system do not show it")
         self.assertEqual(out.code, 1, out.stdout + out.stderr)
