@@ -17,10 +17,10 @@ from bisection.core.format import plural
 from bisection.core.reasons.base import Text
 from bisection.core.verdicts import Exit
 from bisection.report.words import defect_line
+from bisection.sites.lock_rules import lock_findings
 from bisection.sites.reference_rules import read, reference_defects
 from bisection.sites.rules import check_defects, site_defects
-from bisection.sites.site import Defect, load_site, require_site, site_file, site_names
-from bisection.sites.stored import lock_findings
+from bisection.sites.site_files import Defect, load_site, require_site, site_file, site_names
 from bisection.store.sample_file import StoreError
 from bisection.store.sync import opened
 

@@ -33,7 +33,7 @@ class Flux(Scheduler):
     def __init__(self, name: str) -> None:
         super().__init__(name, "Flux", ["flux"])
 
-    def read(self, account: str) -> survey.Survey:
+    def read(self, account: str) -> survey.SchedulerSurvey:
         """The survey of its named queues, for any bank."""
         nodes: dict[str, list[survey.Node]] = {}
         states = ["-s", "free,allocated,down"]
@@ -56,7 +56,9 @@ class Flux(Scheduler):
         if not queues:
             return super().read(account)
         version = re.search(r"commands:\s*(\S+)", ask("flux", "version").text)
-        return survey.Survey(self.title, self.name, version[1] if version else "", queues=queues)
+        return survey.SchedulerSurvey(
+            self.title, self.name, version[1] if version else "", queues=queues
+        )
 
     def ping(self) -> Answer:
         return ask("flux", "uptime")

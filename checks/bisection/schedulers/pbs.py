@@ -94,12 +94,12 @@ class Pbs(Scheduler):
     def __init__(self, name: str) -> None:
         super().__init__(name, "PBS", ["pbsnodes", "qsub"])
 
-    def read(self, account: str) -> survey.Survey:
+    def read(self, account: str) -> survey.SchedulerSurvey:
         queue, node = (
             _json("qstat", "-Q", "-f", "-F", "json"),
             _json("pbsnodes", "-a", "-F", "json"),
         )
-        return survey.Survey(
+        return survey.SchedulerSurvey(
             kind=self.title,
             reframe=self.name,
             version=str(queue.get("pbs_version", "")),

@@ -14,7 +14,7 @@ from typing import Any
 from bisection.core.commands import Answer, option_value
 from bisection.core.identity import Geometry
 from bisection.core.reasons.base import Reason, Text
-from bisection.schedulers.survey import Survey
+from bisection.schedulers.survey import SchedulerSurvey
 
 # A scheduler's command that did not reach the scheduler.
 UNREACHABLE = re.compile(
@@ -81,11 +81,11 @@ class Scheduler:
 
     # ---- the scheduler ----
 
-    def read(self, account: str) -> Survey:
+    def read(self, account: str) -> SchedulerSurvey:
         """The survey of its queues for an account, "" for the user's own; SchedulerError if it does
         not answer."""
         unread = f"{self.title} is not read yet: fill in queue, nodes, launcher, processor"
-        return Survey(self.title, self.name, decisions=[Text(unread)])
+        return SchedulerSurvey(self.title, self.name, decisions=[Text(unread)])
 
     def ping(self) -> Answer:
         """Its answer to a question; a good one if it is not asked."""
@@ -190,6 +190,6 @@ class Local(Scheduler):
         """True of every host."""
         return True
 
-    def read(self, account: str) -> Survey:
+    def read(self, account: str) -> SchedulerSurvey:
         """A survey without queues."""
-        return Survey(kind="", reframe=self.name)
+        return SchedulerSurvey(kind="", reframe=self.name)

@@ -26,7 +26,7 @@ from bisection.core.reasons.launches import (
 )
 from bisection.schedulers import slurm_records as records
 from bisection.schedulers.scheduler import UNREACHABLE, JobState, QueuedJob, QueueNode, Scheduler
-from bisection.schedulers.survey import Survey
+from bisection.schedulers.survey import SchedulerSurvey
 
 STATES: dict[str, type[JobFault]] = {  # in which it stopped a job
     "TIMEOUT": Timeout,
@@ -63,7 +63,7 @@ class Slurm(Scheduler):
         no_slurm = "Could not establish a configuration source"
         return super().is_here() and no_slurm not in ask("scontrol", "ping").stderr
 
-    def read(self, account: str) -> Survey:
+    def read(self, account: str) -> SchedulerSurvey:
         return records.read(account)
 
     def ping(self) -> Answer:

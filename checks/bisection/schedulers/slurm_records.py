@@ -63,7 +63,7 @@ def configuration(text: str) -> dict[str, str]:
 # ---- the survey ----
 
 
-def read(account: str) -> survey.Survey:
+def read(account: str) -> survey.SchedulerSurvey:
     """The survey of this host's Slurm for an account, "" for the user's own; SchedulerError if its
     controller does not answer."""
     texts = []
@@ -80,7 +80,7 @@ def read(account: str) -> survey.Survey:
     undecided = needed and not account and not default
     accounting = bool(ask("sacct", "--noheader", "--allocations", "--starttime=now-1minutes"))
     groups = set(ask("id", "-Gnz").text.split("\0"))
-    return survey.Survey(
+    return survey.SchedulerSurvey(
         kind="Slurm",
         # ReFrame's slurm asks sacct; its squeue sees jobs leave the queue.
         reframe="slurm" if accounting else "squeue",

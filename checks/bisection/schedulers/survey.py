@@ -65,7 +65,7 @@ class QueueInfo:
 
 
 @dataclass(frozen=True)
-class Survey:
+class SchedulerSurvey:
     """A scheduler, and what of it matters to a site file."""
 
     kind: str  # Slurm, PBS, ...

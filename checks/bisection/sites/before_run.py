@@ -13,7 +13,7 @@ from bisection.core.parser import Parser
 from bisection.core.verdicts import TIERS, BisectionError
 from bisection.sites.reference_rules import read, reference_defects
 from bisection.sites.rules import in_site_file, partition_faults
-from bisection.sites.site import Defect, Site, line_of, load_site
+from bisection.sites.site_files import Defect, Site, line_of, load_site
 
 Partitions = Sequence[dict[str, Any]]
 

@@ -12,7 +12,7 @@ import yaml
 from bisection.core import paths, references
 from bisection.core.format import one_line, plural, some
 from bisection.core.units import KIND_OF_UNIT, UNITS
-from bisection.sites.site import Defect, Site, site_names
+from bisection.sites.site_files import Defect, Site, site_names
 
 PROVENANCE = ("date", "sessions", "lock")
 

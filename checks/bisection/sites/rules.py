@@ -14,11 +14,11 @@ from bisection.core.grouping import grouped
 from bisection.core.references import is_numbered_as
 from bisection.core.units import KINDS
 from bisection.core.verdicts import TIERS
-from bisection.sites.site import Defect, Site, line_of
+from bisection.sites.site_files import Defect, Site, line_of
 
 FIELDS = ("nodes", "ranks", "ranks_per_node", "threads")
 
-Facts = Mapping[str, Any]  # of a partition, a check or a test, as the probe reports them
+Facts = Mapping[str, Any]  # of a partition, a check or a test, as load_process.py reports them
 Placed = Iterator[tuple[str, str]]  # key of the partition in the site file, what is wrong
 
 

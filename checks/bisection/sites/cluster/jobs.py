@@ -49,7 +49,7 @@ class Step:
 
 
 @dataclass(frozen=True)
-class Ended:
+class StepEnd:
     """How a step ended."""
 
     code: int  # STOPPED: it ran to its limit
@@ -63,14 +63,14 @@ class Finished:
     """The remains of a job that ended."""
 
     job: str = ""
-    steps: dict[str, Ended] = field(default_factory=dict)  # those that ended, by name
+    steps: dict[str, StepEnd] = field(default_factory=dict)  # those that ended, by name
     hosts: list[str] = field(default_factory=list)  # as far as the scheduler names them
     memory: float | None = None  # B per host, by the scheduler
     fault: Reason | None = None  # it did not run to its end
 
 
 @dataclass(frozen=True)
-class Request:
+class JobRequest:
     """A job that is wanted of a scheduler, which cancels it where it is not over in time."""
 
     name: str
@@ -108,7 +108,7 @@ step() {
 """
 
 
-def script(request: Request, steps: Sequence[Step]) -> list[str]:
+def script(request: JobRequest, steps: Sequence[Step]) -> list[str]:
     """The lines of a job's script."""
     lines = [PRELUDE]
     lines += [f"export {name}={shlex.quote(text)}" for name, text in request.variables.items()]
@@ -123,10 +123,10 @@ def script(request: Request, steps: Sequence[Step]) -> list[str]:
 STEP = re.compile(r"^@begin (\S+)\n(.*?)\n?\n@end (\d+) (\S+) (\S+)$", re.M | re.S)
 
 
-def read_steps(text: str) -> dict[str, Ended]:
+def read_steps(text: str) -> dict[str, StepEnd]:
     """The steps that ended, from the output of a job."""
     return {
-        name: Ended(int(code), float(last) - float(first), words, float(last))
+        name: StepEnd(int(code), float(last) - float(first), words, float(last))
         for name, words, code, first, last in STEP.findall(text)
     }
 
@@ -137,7 +137,7 @@ _client = threading.Lock()  # ReFrame writes and submits in the current folder o
 
 
 @contextlib.contextmanager
-def _in_folder(request: Request) -> Iterator[None]:
+def _in_folder(request: JobRequest) -> Iterator[None]:
     """The folder of a job as the current one, for one thread at a time."""
     with _client, osext.change_dir(request.folder):
         yield
@@ -156,7 +156,7 @@ def _start_reframe() -> None:
     runtime.init_runtime(own)
 
 
-def _job(request: Request, seconds: float) -> Any:
+def _job(request: JobRequest, seconds: float) -> Any:
     """ReFrame's job, which asks for some seconds."""
     _start_reframe()
     scheduler, name = getscheduler(request.scheduler.name)(), request.name
@@ -170,7 +170,7 @@ def _job(request: Request, seconds: float) -> Any:
     return job
 
 
-def refusal(request: Request, seconds: float) -> str | None:
+def refusal(request: JobRequest, seconds: float) -> str | None:
     """The scheduler's words why it could never place a job of some seconds, which is not submitted;
     "" if it could, None if it cannot be asked."""
     with _in_folder(request):
@@ -179,7 +179,7 @@ def refusal(request: Request, seconds: float) -> str | None:
         return request.scheduler.place(job)
 
 
-def _refused(request: Request, job: Any) -> str:
+def _refused(request: JobRequest, job: Any) -> str:
     """Submits a job; returns all that was printed if the scheduler refused it, else ""."""
     try:
         with _in_folder(request):
@@ -192,7 +192,7 @@ def _refused(request: Request, job: Any) -> str:
     return ""
 
 
-def _state(request: Request, job: Any) -> JobState:
+def _state(request: JobRequest, job: Any) -> JobState:
     """Where a job is."""
     try:
         return request.scheduler.look(job)
@@ -200,7 +200,7 @@ def _state(request: Request, job: Any) -> JobState:
         return JobState("", alive=True, error=str(error))
 
 
-def _cancel(request: Request, job: Any) -> None:
+def _cancel(request: JobRequest, job: Any) -> None:
     """Cancels a job, and waits a moment for its end: of one on this host, ReFrame kills what does
     not end by itself."""
     with contextlib.suppress(ReframeError, OSError):
@@ -209,7 +209,7 @@ def _cancel(request: Request, job: Any) -> None:
     _polled(look, lambda state: not state.alive, GRACE, threading.Event())
 
 
-def run(request: Request, steps: Sequence[Step]) -> Finished:
+def run(request: JobRequest, steps: Sequence[Step]) -> Finished:
     """Submits one job, waits for its end and reads what its steps printed.
 
     A job that is not over in time, or that the caller interrupts, is cancelled. Each step runs
@@ -264,7 +264,7 @@ def _polled(
     return result
 
 
-def _fault(request: Request, job: Any, state: JobState, text: str) -> Reason:
+def _fault(request: JobRequest, job: Any, state: JobState, text: str) -> Reason:
     """Returns why a job did not run to its end in time."""
     number, nodes = job.jobid, state.hosts
     if state.error:

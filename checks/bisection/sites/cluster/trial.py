@@ -26,7 +26,7 @@ from bisection.core.reasons.base import Reason, Text
 from bisection.core.reasons.launches import Misplaced, NotEnded, NoWorld, Worlds
 from bisection.kernels import layouts
 from bisection.sites.cluster import node_facts
-from bisection.sites.cluster.jobs import STOPPED, Ended, Finished, Request, Step, run
+from bisection.sites.cluster.jobs import STOPPED, Finished, JobRequest, Step, StepEnd, run
 
 # It shows where a launcher placed the ranks, and which network device carries their messages.
 PROBE = Path(__file__).with_name("probe.c")
@@ -55,7 +55,7 @@ class Launcher:
 
 
 @dataclass
-class Outcome:
+class LauncherResult:
     """The result of a launcher for a geometry."""
 
     launcher: Launcher
@@ -75,14 +75,14 @@ class Trial(Finished):
     """The results of the job of one queue."""
 
     nodes: list[dict[str, Any]] = field(default_factory=list)  # facts of each (node_facts.py)
-    outcomes: list[Outcome] = field(default_factory=list)  # in the order of the launches
+    outcomes: list[LauncherResult] = field(default_factory=list)  # in the order of the launches
     unseen: dict[str, str] = field(default_factory=dict)  # host -> why it left no facts
     modules: dict[str, str] = field(default_factory=dict)  # that did not load -> why
     build: Reason | None = None  # why the MPI program was not built
 
 
 def try_queue(
-    request: Request,
+    request: JobRequest,
     launchers: Sequence[Launcher],
     modules: Sequence[str] = (),
     *,
@@ -111,7 +111,7 @@ def try_queue(
     launches = [(launcher, shape) for launcher in launchers for shape in shapes]
     loads = [Step(f"module/{name}", _load(name)) for name in modules]
     building = [Step("build", _building(probe)), *builds]
-    here: dict[str, Ended] = {}
+    here: dict[str, StepEnd] = {}
     if build_here:
         local = schedulers.of("local")
         host = replace(request, name=f"{request.name}.here", access=[], scheduler=local)
@@ -141,7 +141,7 @@ def try_queue(
     return trial
 
 
-def program(request: Request) -> Path:
+def program(request: JobRequest) -> Path:
     return request.folder / f"{request.name}.probe"
 
 
@@ -195,11 +195,11 @@ def _read_facts(trial: Trial, folder: Path) -> None:
 
 
 def _outcome(
-    launcher: Launcher, shape: Geometry, ended: Ended, nodes: Sequence[Mapping[str, Any]]
-) -> Outcome:
+    launcher: Launcher, shape: Geometry, ended: StepEnd, nodes: Sequence[Mapping[str, Any]]
+) -> LauncherResult:
     """Returns what a launch printed, and what is wrong with it."""
     worlds = [json.loads(line) for line in re.findall(r"PROBE (\{.*\})", ended.text)]
-    outcome = Outcome(launcher, shape)
+    outcome = LauncherResult(launcher, shape)
     if not worlds:
         limit = Step.limit if ended.code == STOPPED else 0.0
         line = telling(ended.text)

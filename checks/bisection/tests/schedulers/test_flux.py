@@ -83,7 +83,7 @@ def test_the_file_of_a_flux_site_and_its_trial_job(flux_here, commands, house):
 
 
 def test_without_the_bindings_no_job_is_submitted(tmp_path):
-    fault = jobs.run(jobs.Request("batch", [], Geometry(1, 1, 1), tmp_path, 20, FLUX), []).fault
+    fault = jobs.run(jobs.JobRequest("batch", [], Geometry(1, 1, 1), tmp_path, 20, FLUX), []).fault
     assert isinstance(fault, Blocked)
     assert "no flux Python bindings" in fault.refused
 

@@ -10,7 +10,7 @@ import pytest
 from houses import told
 from running import load_site
 
-from bisection.sites import rules, site
+from bisection.sites import rules, site_files
 
 SITE = '''"""vc: Slurm."""
 
@@ -142,9 +142,9 @@ def test_own_binding_and_root(partitions, monkeypatch):
 
 def test_modules_bring_their_system(cluster):
     cluster("__file__,", '__file__, modules=["gcc", "openmpi"],')
-    assert site.load_site("vc").defects == []
+    assert site_files.load_site("vc").defects == []
     common = load_site("common")
-    file = str(site.site_file("vc"))
+    file = str(site_files.site_file("vc"))
     duo = common.partition("duo", 1, "srun")
     (system,) = common.slurm(file, partitions=[duo], modules=["gcc"])["systems"]
     assert (system["modules"], system["modules_system"]) == (["gcc"], "lmod")
@@ -178,7 +178,7 @@ def test_defects_of_the_file_have_a_line(cluster, old, new, where, words):
     file = cluster(old, new) / "vc.py"
     if "pbs" in words:
         file.write_text(file.read_text().replace("__file__,", '__file__, scheduler="pbs",'))
-    loaded = site.load_site("vc")
+    loaded = site_files.load_site("vc")
     lines = told([*loaded.defects, *rules.site_defects(loaded)])
     assert f"site-configs/vc.py:{where}: " in lines
     assert words in f"{lines}\n"
@@ -241,7 +241,7 @@ def test_partitions_of_one_name_that_are_written_by_hand(house, command_line):
 def test_broken_facts_are_one_clear_line(cluster, text, line, words):
     file = cluster() / "vc.json"
     file.unlink() if text is None else file.write_text(text)
-    (defect,) = site.load_site("vc").defects
+    (defect,) = site_files.load_site("vc").defects
     assert told([defect]).startswith(f"site-configs/vc.json:{line}: does not load: {words}")
     assert told([defect]).endswith(": `bisection site new vc --refresh` writes it")
     if text is None:

@@ -11,9 +11,8 @@ from running import start
 
 from bisection import cli
 from bisection.core.reasons.base import clause
-from bisection.sites import rules
-from bisection.sites import site as sites
-from bisection.sites.site import load_site
+from bisection.sites import rules, site_files
+from bisection.sites.site_files import load_site
 
 
 class TestHouse:
@@ -91,7 +90,7 @@ def test_site_defect(broken_sites, name):
 @pytest.mark.parametrize("words", ["doctor", "run --system localhost", "site check localhost"])
 def test_site_that_does_not_load_in_time_is_not_measured(house, command_line, monkeypatch, words):
     """A busy host is no defect of the file."""
-    monkeypatch.setattr(sites, "PATIENCE", 0.2)
+    monkeypatch.setattr(site_files, "PATIENCE", 0.2)
     file = house / "site-configs" / "localhost.py"
     file.write_text("import time\n\ntime.sleep(60)\n" + file.read_text())
     code, printed, errors = command_line(*words.split())

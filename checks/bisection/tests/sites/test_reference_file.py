@@ -14,7 +14,7 @@ from bisection.core import references
 from bisection.core.references import choose, lookup
 from bisection.kernels import tables
 from bisection.sites.reference_rules import reference_defects
-from bisection.sites.site import Site
+from bisection.sites.site_files import Site
 
 
 @pytest.fixture(scope="module")

@@ -6,7 +6,7 @@ import pytest
 from running import load_site
 
 from bisection.sites.cluster import node_facts
-from bisection.sites.site import load_site as loaded_site
+from bisection.sites.site_files import load_site as loaded_site
 
 
 @pytest.fixture

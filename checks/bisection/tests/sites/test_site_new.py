@@ -15,9 +15,9 @@ from bisection.commands import site_new
 from bisection.core import launchers
 from bisection.core.identity import Geometry
 from bisection.core.reasons.launches import Blocked, CoreShared, Misplaced, NoWorld, Worlds
-from bisection.sites import rules, site
-from bisection.sites.cluster import facts, new
-from bisection.sites.cluster.trial import Outcome, Trial
+from bisection.sites import rules, site_files
+from bisection.sites.cluster import draft, facts
+from bisection.sites.cluster.trial import LauncherResult, Trial
 
 OUTPUTS = Path(__file__).parents[1] / "schedulers" / "slurm"
 # Recorded with Slurm 22.05.8, and shortened to what is read.
@@ -61,7 +61,7 @@ class Machine:
         patch.setenv("PATH", f"{folder}:{Path(sys.executable).parent}:/usr/bin:/bin")
         patch.delenv("LOADEDMODULES", raising=False)
         patch.delenv("LMOD_CMD", raising=False)
-        patch.setattr(new, "try_queue", self.try_queue)
+        patch.setattr(draft, "try_queue", self.try_queue)
 
     def cluster(self, text, enforce="none", plugin="task/affinity"):
         (self.folder / "config").write_text(CONFIG.format(enforce=enforce, plugin=plugin))
@@ -82,7 +82,7 @@ class Machine:
         sent = {"latency": latency, "bandwidth": bandwidth, "carried": self.carried}
         where = (request.shape, [(name, "0") for name in names], "Open MPI")
         trial.outcomes = [
-            Outcome(launcher, *where, fault=self.wrong.get(str(launcher)), **sent)
+            LauncherResult(launcher, *where, fault=self.wrong.get(str(launcher)), **sent)
             for launcher in launchers
         ]
         return trial
@@ -114,7 +114,7 @@ def words_of(text):
 
 def loads(name="vc"):
     """The partitions of a site, which has no defects."""
-    loaded = site.load_site(name)
+    loaded = site_files.load_site(name)
     assert [*loaded.defects, *rules.site_defects(loaded)] == []
     return {part["name"]: part for part in loaded.partitions}
 
@@ -380,7 +380,7 @@ def test_the_spack_environment_of_the_site(new_site, machine, house, monkeypatch
     assert "wrote spack-env/vc/spack.yaml for -p spack" in printed
     text = (house / "spack-env" / "vc" / "spack.yaml").read_text()
     assert text == f"# vc over {machine.folder.parent}\n"
-    assert site.load_site("vc").environs["spack"]["extras"] == {"spack_env": "vc"}
+    assert site_files.load_site("vc").environs["spack"]["extras"] == {"spack_env": "vc"}
 
     def refuse(*_):
         raise site_new.SpackError("mpicc -show names no compiler")
@@ -432,7 +432,7 @@ MPIS = {
 def test_kinds_of_mpi_and_of_modules():
     assert {about: launchers.library_of(about) for about in MPIS} == MPIS
     environs = ["LMOD_CMD", "MODULESHOME"], ["MODULES_CMD", "MODULESHOME"], ["MODULESHOME"], []
-    names = [new.modules_system(dict.fromkeys(environ, "/x")) for environ in environs]
+    names = [draft.modules_system(dict.fromkeys(environ, "/x")) for environ in environs]
     assert names == ["lmod", "tmod4", "tmod32", "nomod"]
 
 

@@ -34,7 +34,7 @@ from bisection.core.reasons.launches import (
 from bisection.core.thresholds import LIMITS
 from bisection.schedulers.scheduler import JobState, Local, Scheduler
 from bisection.sites.cluster import jobs, node_facts
-from bisection.sites.cluster.jobs import Ended, Step
+from bisection.sites.cluster.jobs import Step, StepEnd
 from bisection.sites.cluster.trial import Launcher, misplaced, telling, try_queue
 
 PROGRAM = Path(node_facts.__file__)
@@ -84,7 +84,7 @@ LOCAL = schedulers.of("local")
 def request(folder, scheduler=LOCAL, patience=120, shape=(1, 1, 1), **variables):
     folder.mkdir(exist_ok=True)
     where = (Geometry(*shape), folder, patience, scheduler)
-    return jobs.Request("duo", ["--exclusive"], *where, variables=variables)
+    return jobs.JobRequest("duo", ["--exclusive"], *where, variables=variables)
 
 
 def outcome_of(scheduler, folder, patience=0.0, steps=()):
@@ -143,7 +143,7 @@ def test_job_on_this_host_that_does_not_end_is_killed(tmp_path):
 
 def test_steps_before_a_stop_are_read():
     text = "@begin a\none\ntwo\n\n@end 3 10.5 12.0\n@begin b\nslurmstepd: error: CANCELLED\n"
-    assert jobs.read_steps(text) == {"a": Ended(3, 1.5, "one\ntwo", 12.0)}
+    assert jobs.read_steps(text) == {"a": StepEnd(3, 1.5, "one\ntwo", 12.0)}
 
 
 def test_step_that_prints_much_or_hangs(tmp_path):

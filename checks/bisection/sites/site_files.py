@@ -108,7 +108,7 @@ def load_site(system: str, names: Sequence[str] | None = None) -> Site:
         NotMeasured: it does not load within PATIENCE. That is no defect of the file.
     """
     path = site_file(system)
-    program, code = "from bisection.sites.probe import probe; probe()", 0
+    program, code = "from bisection.sites.load_process import write_facts; write_facts()", 0
     # By which that process finds this package, and a site file common.py.
     folders = [Path(__file__).resolve().parents[2], paths.ROOT / "site-configs"]
     search = os.pathsep.join(filter(None, [*map(str, folders), os.environ.get("PYTHONPATH")]))

@@ -22,11 +22,11 @@ from bisection.core.identity import Geometry
 from bisection.core.reasons.base import Reason, Text, with_reasons
 from bisection.core.reasons.launches import NoWorld, Worlds
 from bisection.core.verdicts import BisectionError
-from bisection.schedulers.survey import Group, QueueInfo, Survey, groups_of
+from bisection.schedulers.survey import Group, QueueInfo, SchedulerSurvey, groups_of
 from bisection.sites.cluster import facts
 from bisection.sites.cluster.facts import FAST, UP
-from bisection.sites.cluster.jobs import Request, at_once
-from bisection.sites.cluster.trial import COMPILERS, Launcher, Outcome, Trial, try_queue
+from bisection.sites.cluster.jobs import JobRequest, at_once
+from bisection.sites.cluster.trial import COMPILERS, Launcher, LauncherResult, Trial, try_queue
 
 PATIENCE = 600  # seconds for the trial job of a queue, its wait included
 USUAL_NODES = 4  # of the largest launch, unless --nodes says another number
@@ -51,7 +51,7 @@ NO_FFTW = (
 
 
 @dataclass
-class Part:
+class DraftPartition:
     """A partition of the draft: alike nodes of a queue."""
 
     name: str
@@ -62,7 +62,7 @@ class Part:
     words: Mapping[str, Any] | None = None  # of a site file that is there
     taken: str = ""  # the name that it would have, if another one had not
     trial: Trial = field(default_factory=Trial)  # empty where no job ran
-    outcome: Outcome | None = None  # of `launcher`, if it was right
+    outcome: LauncherResult | None = None  # of `launcher`, if it was right
     others: list[tuple[Launcher, Reason | None]] = field(default_factory=list)  # None: right, too
     decisions: list[str] = field(default_factory=list)
 
@@ -150,11 +150,11 @@ class Draft:
     """A site, as far as it could be found out."""
 
     name: str
-    survey: Survey
+    survey: SchedulerSurvey
     software: Software
     account: str = ""
     qos: str = ""
-    parts: list[Part] = field(default_factory=list)
+    parts: list[DraftPartition] = field(default_factory=list)
     closed: list[Text] = field(default_factory=list)  # queues that this user cannot use
     decisions: list[str] = field(default_factory=list)  # of the site as a whole
     unread: dict[str, Any] = field(default_factory=dict)  # facts of partitions: none are known
@@ -199,7 +199,7 @@ def modules_system(environ: Mapping[str, str]) -> str:
     return next((name for variable, name in names.items() if variable in environ), "nomod")
 
 
-def draft(options: Namespace, known: Survey) -> Draft:
+def first_draft(options: Namespace, known: SchedulerSurvey) -> Draft:
     """The draft of a site before any job ran, by the options of `site new`; BisectionError where
     they want a queue that there is not, or a QOS without Slurm."""
     there, queues, most = software_here(), options.queue, options.nodes
@@ -231,7 +231,7 @@ def draft(options: Namespace, known: Survey) -> Draft:
     return site
 
 
-def _parts(site: Draft, queue: QueueInfo, most: int | None) -> Iterator[Part]:
+def _parts(site: Draft, queue: QueueInfo, most: int | None) -> Iterator[DraftPartition]:
     """The partitions of a queue; a group without a feature of its own is left out."""
     for group in queue.groups:
         if not group.alone and not group.constraint:
@@ -247,10 +247,12 @@ def _parts(site: Draft, queue: QueueInfo, most: int | None) -> Iterator[Part]:
         # ReFrame's names of partitions have no dots, and no digit in front.
         name = re.sub("[^A-Za-z0-9_-]|^(?=[0-9-])", "_", name)
         nodes = min(most or USUAL_NODES, len(group.nodes), queue.max_nodes or len(group.nodes))
-        yield Part(name, queue, group, nodes if most else sizes(nodes), candidates(site)[0])
+        yield DraftPartition(
+            name, queue, group, nodes if most else sizes(nodes), candidates(site)[0]
+        )
 
 
-def _name_apart(parts: Sequence[Part]) -> None:
+def _name_apart(parts: Sequence[DraftPartition]) -> None:
     """Gives partitions names of their own, also by number of nodes: gpu.a and gpu_a are both gpu_a
     to ReFrame, and quad with one node is quad-1. Queues whose own name will do keep it."""
     taken: set[str] = set()
@@ -262,7 +264,7 @@ def _name_apart(parts: Sequence[Part]) -> None:
         taken |= part.names
 
 
-def _questions(part: Part) -> Iterator[str]:
+def _questions(part: DraftPartition) -> Iterator[str]:
     """Yields what a person must decide on a partition before any job ran."""
     if part.group.up < part.largest:
         down = tuple((node.name, node.down) for node in part.group.nodes if node.down)
@@ -291,7 +293,7 @@ def candidates(site: Draft) -> list[Launcher]:
     return tried
 
 
-def as_reframe(site: Draft, part: Part, launcher: Launcher, nodes: int) -> dict[str, Any]:
+def as_reframe(site: Draft, part: DraftPartition, launcher: Launcher, nodes: int) -> dict[str, Any]:
     """A partition of the draft as site-configs/common_cluster.py makes it for ReFrame."""
     shared = import_module_from_file(str(paths.ROOT / "site-configs" / "common_cluster.py"))
     words = {"name": part.name, "account": site.account, "qos": site.qos, **part.choices}
@@ -299,7 +301,7 @@ def as_reframe(site: Draft, part: Part, launcher: Launcher, nodes: int) -> dict[
     return shared.as_reframe(words, part.facts, site.survey.reframe, site.software.mpi)
 
 
-def try_out(site: Draft) -> Iterator[Part]:
+def try_out(site: Draft) -> Iterator[DraftPartition]:
     """Runs a trial job in each partition of a draft, AT_ONCE at a time, and settles its launcher.
     Yields each partition once its job is over; interrupted, it cancels the jobs."""
     folder = paths.home() / "site" / site.name
@@ -310,14 +312,14 @@ def try_out(site: Draft) -> Iterator[Part]:
             tried = [part.launcher] if part.words else candidates(site)  # that of a site file alone
             jobs.append((part, {each: as_reframe(site, part, each, nodes) for each in tried}))
 
-    def run(job: tuple[Part, dict[Launcher, dict[str, Any]]]) -> Part:
+    def run(job: tuple[DraftPartition, dict[Launcher, dict[str, Any]]]) -> DraftPartition:
         part, partitions = job
         first = next(iter(partitions.values()))
         shape = Geometry(first["extras"]["nodes"], part.group.known.cores, 1)
         scheduler, variables = schedulers.of(site.survey.reframe), dict(first["env_vars"])
         asked = (part.name, first["access"], shape, folder, PATIENCE, scheduler)
         part.trial = try_queue(
-            Request(*asked, part.queue.max_time, variables, stop),
+            JobRequest(*asked, part.queue.max_time, variables, stop),
             [replace(each, binding=p["extras"]["binding"]) for each, p in partitions.items()],
             site.software.modules,
         )
@@ -327,7 +329,7 @@ def try_out(site: Draft) -> Iterator[Part]:
     return at_once(run, jobs, stop)
 
 
-def unlike(part: Part, before: facts.Facts) -> bool:
+def unlike(part: DraftPartition, before: facts.Facts) -> bool:
     """True if the trial of a partition measured other than the site's facts of before, or failed
     where an earlier one did not: once may be a bad moment."""
     old = before.get("partitions", {}).get(part.name, {})
@@ -348,7 +350,7 @@ def take_better(site: Draft, second: Draft) -> None:
     site.parts = [later.get(part.name, part) for part in site.parts]
 
 
-def settle(site: Draft, part: Part) -> None:
+def settle(site: Draft, part: DraftPartition) -> None:
     """Takes the first launcher that was right; what was wrong is for a person to decide."""
     trial = part.trial
     right = [outcome for outcome in trial.outcomes if outcome.fault is None]
@@ -374,7 +376,7 @@ def settle(site: Draft, part: Part) -> None:
         )
 
 
-def _named(outcome: Outcome, known: Survey) -> Reason | None:
+def _named(outcome: LauncherResult, known: SchedulerSurvey) -> Reason | None:
     """The fault of an outcome, which names the launcher with its options."""
     if outcome.fault is None:
         return None
@@ -413,7 +415,7 @@ def choices(file: Path) -> dict[str, Any]:
     return systems[0]
 
 
-def refreshed(site_file: Path, known: Survey) -> Draft:
+def refreshed(site_file: Path, known: SchedulerSurvey) -> Draft:
     """The draft of a site that has a file: its partitions and launchers are those of the file.
     BisectionError: the file does not load, or names a queue that there is not."""
     chosen = choices(site_file)
@@ -436,5 +438,7 @@ def refreshed(site_file: Path, known: Survey) -> Draft:
             own = [node for node in nodes if constraint in node.features] or nodes
             group = replace(groups_of(own)[0], constraint=constraint)
             launcher = Launcher(words["launcher"], tuple(words.get("options", ())))
-            site.parts.append(Part(name, queues[queue], group, words["nodes"], launcher, words))
+            site.parts.append(
+                DraftPartition(name, queues[queue], group, words["nodes"], launcher, words)
+            )
     return site

@@ -9,7 +9,7 @@ from bisection.core.format import one_line, some
 from bisection.kernels.spack import externals
 from bisection.kernels.spack.externals import AUTO, render
 from bisection.kernels.spack.install import State, lock_facts
-from bisection.sites.site import Defect, Site, line_of
+from bisection.sites.site_files import Defect, Site, line_of
 
 AGAIN = "`bisection run -p spack` rebuilds it"
 

@@ -27,7 +27,7 @@ from bisection.kernels import layouts
 from bisection.kernels.layouts import DoesNotFit
 from bisection.rfm import internals
 from bisection.sites.rules import is_count
-from bisection.sites.site import line_of
+from bisection.sites.site_files import line_of
 
 Located = tuple[str, int, str, bool]  # path, line, what is wrong, whether a name is there twice
 Facts = dict[str, Any]
@@ -40,7 +40,7 @@ PROCESSOR = (
 )
 
 
-def probe() -> None:
+def write_facts() -> None:
     """Loads one site file and all checks into this process, and writes their facts as JSON.
 
     The only argument is the job, as JSON: file (of the site), checks (their folder), names

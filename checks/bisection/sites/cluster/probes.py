@@ -19,11 +19,19 @@ from bisection.core.reasons.launches import Misplaced, NoWorld, Worlds
 from bisection.core.reasons.machines import carried_by
 from bisection.core.thresholds import LIMITS
 from bisection.kernels import launch_faults
-from bisection.schedulers.survey import Survey, no_nodes
+from bisection.schedulers.survey import SchedulerSurvey, no_nodes
 from bisection.sites.before_run import unknown_queue
-from bisection.sites.cluster.check import Finding, Probe, Subject, fault, not_tried, ok, wrong
 from bisection.sites.cluster.facts import FAST, UP, cores_of
-from bisection.sites.cluster.jobs import STOPPED, Ended, Step, refusal
+from bisection.sites.cluster.jobs import STOPPED, Step, StepEnd, refusal
+from bisection.sites.cluster.probe_runner import (
+    ProbeResult,
+    SiteProbe,
+    Subject,
+    fault,
+    not_tried,
+    ok,
+    wrong,
+)
 from bisection.sites.cluster.trial import program, try_queue
 from bisection.sites.rules import site_defects
 
@@ -64,7 +72,7 @@ def _speed(latency: float, bandwidth: float) -> str:
 # ---- before the job ----
 
 
-def loads(subject: Subject) -> Finding:
+def loads(subject: Subject) -> ProbeResult:
     """The site file loads, with all checks, as `bisection doctor` has it."""
     site = subject.site
     defects = [d for d in [*site.defects, *site_defects(site)] if not d.is_note]
@@ -76,7 +84,7 @@ def loads(subject: Subject) -> Finding:
     return ok(f"partitions: {some(part['name'] for part in site.partitions)}")
 
 
-def scheduler_answers(subject: Subject) -> Finding:
+def scheduler_answers(subject: Subject) -> ProbeResult:
     """The scheduler answers."""
     known = [*map(schedulers.of, sorted(subject.schedulers))]
     if unread := [scheduler.name for scheduler in known if not scheduler.is_read]:
@@ -89,7 +97,7 @@ def scheduler_answers(subject: Subject) -> Finding:
     return ok(f"{survey.kind} {survey.version}{cluster}")
 
 
-def _survey(subject: Subject) -> Survey:
+def _survey(subject: Subject) -> SchedulerSurvey:
     """The survey of a partition's scheduler, read once per account; SchedulerError if it does not
     answer."""
     account = subject.account
@@ -98,7 +106,7 @@ def _survey(subject: Subject) -> Survey:
     return subject.surveys[account]
 
 
-def accounting(subject: Subject) -> Finding | None:
+def accounting(subject: Subject) -> ProbeResult | None:
     """ReFrame's back-end `slurm` needs sacct."""
     needs = {schedulers.of(name).needs_accounting for name in subject.schedulers}
     if not needs - {None}:
@@ -111,7 +119,7 @@ def accounting(subject: Subject) -> Finding | None:
     return wrong(text, 'Write scheduler="squeue" in the site file, or start slurmdbd.')
 
 
-def account(subject: Subject) -> Finding | None:
+def account(subject: Subject) -> ProbeResult | None:
     """The queue is open to this user and account."""
     if subject.local:
         return None
@@ -135,7 +143,7 @@ def account(subject: Subject) -> Finding | None:
     return ok(f"{info.name}, " + (f"account {used}" if used else usual))
 
 
-def nodes_up(subject: Subject) -> Finding | None:
+def nodes_up(subject: Subject) -> ProbeResult | None:
     """Enough nodes of the queue take jobs."""
     if (info := subject.info) is None:
         return None
@@ -151,7 +159,7 @@ def nodes_up(subject: Subject) -> Finding | None:
     return wrong(f"{up} of {len(nodes)} up, {subject.nodes} needed{why}", remedy)
 
 
-def placed(subject: Subject) -> Finding | None:
+def placed(subject: Subject) -> ProbeResult | None:
     """The scheduler could place a launch of each layout; it is asked, and nothing is submitted."""
     request, limit = replace(subject.request, name=f"{subject.name}.place"), _launch_limit(subject)
     for layout, shape in subject.shapes.items():
@@ -172,7 +180,7 @@ def _launch_limit(subject: Subject) -> int:
 # ---- the job ----
 
 
-def job_runs(subject: Subject) -> Finding:
+def job_runs(subject: Subject) -> ProbeResult:
     """One job runs to its end; all that it showed is kept."""
     request, shapes = subject.request, list(subject.shapes.values())
     launch = subject.launcher.command(shapes[0])
@@ -212,7 +220,7 @@ def _builds(subject: Subject, build: str) -> list[Step]:
     ]
 
 
-def modules_load(subject: Subject) -> Finding | None:
+def modules_load(subject: Subject) -> ProbeResult | None:
     """The modules of the site file load inside a job."""
     if not subject.modules:
         return None
@@ -222,14 +230,14 @@ def modules_load(subject: Subject) -> Finding | None:
     return ok(some(subject.modules))
 
 
-def program_builds(subject: Subject) -> Finding:
+def program_builds(subject: Subject) -> ProbeResult:
     """An MPI program builds on a node."""
     if subject.trial.build:
         return fault(subject.trial.build, subject.name)
     return ok(subject.trial.steps["build"].text.partition("\n")[0])
 
 
-def kernels_build(subject: Subject) -> Finding | None:
+def kernels_build(subject: Subject) -> ProbeResult | None:
     """The kernels configure and build on a node, and one runs on all."""
     if subject.by_spack:
         builds = f"`bisection run -p {subject.environ}` builds them."
@@ -239,7 +247,7 @@ def kernels_build(subject: Subject) -> Finding | None:
         return ok(f"as on {same}, which is on the same nodes")
     steps = subject.trial.steps
     for name in ("configure", "compile", "kernel"):
-        ended = steps.get(name, Ended(1, 0.0, ""))
+        ended = steps.get(name, StepEnd(1, 0.0, ""))
         if ended.code == STOPPED:  # its words name a signal and not the cause
             remedy = "Other processes use the nodes, or the file system is slow: check again."
             return wrong(f"{STEPS[name]} within {ended.seconds:.0f} s", remedy)
@@ -257,7 +265,7 @@ def kernels_build(subject: Subject) -> Finding | None:
 # ---- the nodes ----
 
 
-def seen(subject: Subject) -> Finding:
+def seen(subject: Subject) -> ProbeResult:
     """Every node sees the job's folder, our Python and the sources."""
     trial = subject.trial
     if trial.unseen:
@@ -302,7 +310,7 @@ def _trait(traits: Mapping[str, Mapping[str, Any]], name: str, host: str) -> str
     return str(traits[host].get(name))
 
 
-def alike(subject: Subject) -> Finding:
+def alike(subject: Subject) -> ProbeResult:
     """The nodes of a launch are alike, and have the cores that the site file gives them."""
     nodes, claimed = subject.trial.nodes, subject.partition["cores"]
     traits = {node["host"]: _traits(node) for node in nodes}
@@ -327,7 +335,7 @@ def alike(subject: Subject) -> Finding:
     return ok(f"{plural(len(nodes), 'node')}, each {each}")
 
 
-def as_known(subject: Subject) -> Finding | None:
+def as_known(subject: Subject) -> ProbeResult | None:
     """The nodes are as NAME.json has them.
 
     Jobs may have fewer cores than a node shows, which are those that NAME.json has. Devices that it
@@ -361,7 +369,7 @@ def as_known(subject: Subject) -> Finding | None:
 # ---- launches ----
 
 
-def one_world(subject: Subject) -> Finding:
+def one_world(subject: Subject) -> ProbeResult:
     """The launcher starts one MPI world for every layout."""
     for layout, outcome in subject.outcomes.items():
         if outcome.fault and not isinstance(outcome.fault, Misplaced):
@@ -380,7 +388,7 @@ def _of_layout(reason: Reason, layout: str) -> Reason:
     return replace(reason, layout=layout) if isinstance(reason, NoWorld | Worlds) else reason
 
 
-def cores_of_their_own(subject: Subject) -> Finding:
+def cores_of_their_own(subject: Subject) -> ProbeResult:
     """Each rank has cores of its own, for every layout."""
     for layout, outcome in subject.outcomes.items():
         if outcome.fault:
@@ -392,7 +400,7 @@ def cores_of_their_own(subject: Subject) -> Finding:
     return ok(some(f"{layout} {outcome.shape}" for layout, outcome in outcomes))
 
 
-def rank_exit(subject: Subject) -> Finding:
+def rank_exit(subject: Subject) -> ProbeResult:
     """A rank that exits with an error ends its launch soon, and the launcher says so."""
     ended = subject.trial.steps.get("leave")
     if ended is None:
@@ -410,7 +418,7 @@ def rank_exit(subject: Subject) -> Finding:
 # ---- messages ----
 
 
-def network_used(subject: Subject) -> Finding | None:
+def network_used(subject: Subject) -> ProbeResult | None:
     """Messages between nodes go through the fast device, by the bytes that it sent."""
     if subject.nodes < 2 or not subject.trial.outcomes:
         return None
@@ -438,7 +446,7 @@ def _device(name: str, device: Mapping[str, Any] | None) -> str:
     return f"{name} ({device['kind']}{rate})"
 
 
-def link_speed(subject: Subject) -> Finding | None:
+def link_speed(subject: Subject) -> ProbeResult | None:
     """Latency and bandwidth are as NAME.json has them, of the slowest node. Where other processes
     had the cores of a slow link's ranks, that says nothing of the link, unless it is far slower."""
     outcome = next(iter(subject.trial.outcomes), None)
@@ -469,7 +477,7 @@ def link_speed(subject: Subject) -> Finding | None:
 # ---- memory and time ----
 
 
-def limits(subject: Subject) -> Finding | None:
+def limits(subject: Subject) -> ProbeResult | None:
     """A launch may have the memory and the time that it needs.
 
     The largest launch of the nightly tier is that of the patterns; what other kernels need hardly
@@ -503,23 +511,23 @@ def limits(subject: Subject) -> Finding | None:
 
 # In this order; a person reads them from above, and mends the first that is wrong.
 PROBES = (
-    Probe("file", "site file loads", loads, of_site=True),
-    Probe("scheduler", "scheduler answers", scheduler_answers, ["file"], of_site=True),
-    Probe("accounting", "accounting database", accounting, ["scheduler"], of_site=True),
-    Probe("account", "queue and account", account, ["scheduler"]),
-    Probe("nodes", "nodes are up", nodes_up, ["account"]),
-    Probe("placement", "launches can be placed", placed, ["nodes"]),
-    Probe("job", "a job runs", job_runs, ["placement"]),
-    Probe("modules", "modules load in a job", modules_load, ["job"]),
-    Probe("program", "an MPI program builds", program_builds, ["modules"]),
-    Probe("kernels", "kernels build and run", kernels_build, ["modules"]),
-    Probe("seen", "nodes see our files", seen, ["job"]),
-    Probe("alike", "nodes are alike", alike, ["seen"]),
-    Probe("facts", "nodes are as recorded", as_known, ["seen"]),
-    Probe("world", "one MPI world", one_world, ["program", "seen"]),
-    Probe("cores", "a core per rank", cores_of_their_own, ["world"]),
-    Probe("network", "messages use the network", network_used, ["world"]),
-    Probe("speed", "latency and bandwidth", link_speed, ["world"]),
-    Probe("exit", "a failing rank ends its launch", rank_exit, ["world"]),
-    Probe("limits", "memory and time suffice", limits, ["job"]),
+    SiteProbe("file", "site file loads", loads, of_site=True),
+    SiteProbe("scheduler", "scheduler answers", scheduler_answers, ["file"], of_site=True),
+    SiteProbe("accounting", "accounting database", accounting, ["scheduler"], of_site=True),
+    SiteProbe("account", "queue and account", account, ["scheduler"]),
+    SiteProbe("nodes", "nodes are up", nodes_up, ["account"]),
+    SiteProbe("placement", "launches can be placed", placed, ["nodes"]),
+    SiteProbe("job", "a job runs", job_runs, ["placement"]),
+    SiteProbe("modules", "modules load in a job", modules_load, ["job"]),
+    SiteProbe("program", "an MPI program builds", program_builds, ["modules"]),
+    SiteProbe("kernels", "kernels build and run", kernels_build, ["modules"]),
+    SiteProbe("seen", "nodes see our files", seen, ["job"]),
+    SiteProbe("alike", "nodes are alike", alike, ["seen"]),
+    SiteProbe("facts", "nodes are as recorded", as_known, ["seen"]),
+    SiteProbe("world", "one MPI world", one_world, ["program", "seen"]),
+    SiteProbe("cores", "a core per rank", cores_of_their_own, ["world"]),
+    SiteProbe("network", "messages use the network", network_used, ["world"]),
+    SiteProbe("speed", "latency and bandwidth", link_speed, ["world"]),
+    SiteProbe("exit", "a failing rank ends its launch", rank_exit, ["world"]),
+    SiteProbe("limits", "memory and time suffice", limits, ["job"]),
 )

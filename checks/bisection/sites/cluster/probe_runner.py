@@ -1,6 +1,6 @@
 """Checks a site file by probes: a partition as their subject, and how they run.
 
-A probe (check_probes.py) looks at one partition, or at the site as a whole, and gives a Finding, or
+A probe (probes.py) looks at one partition, or at the site as a whole, and gives a ProbeResult, or
 None where there is nothing to look at. What rests on a probe that is wrong or was not tried is not
 tried. One job per partition serves all probes that need one.
 """
@@ -36,17 +36,17 @@ from bisection.core.reasons.launches import (
 from bisection.core.verdicts import BisectionError, Word
 from bisection.kernels import layouts
 from bisection.kernels.layouts import ALL_LAYOUTS, DoesNotFit
-from bisection.schedulers.survey import QueueInfo, SchedulerError, Survey
+from bisection.schedulers.survey import QueueInfo, SchedulerError, SchedulerSurvey
 from bisection.sites.before_run import choose_environ
 from bisection.sites.cluster import facts
-from bisection.sites.cluster.jobs import AT_ONCE, Request, at_once
-from bisection.sites.cluster.trial import Launcher, Outcome, Trial
-from bisection.sites.site import Site
+from bisection.sites.cluster.jobs import AT_ONCE, JobRequest, at_once
+from bisection.sites.cluster.trial import Launcher, LauncherResult, Trial
+from bisection.sites.site_files import Site
 
 Facts = Mapping[str, Any]
 
 
-class State(Word):
+class ProbeState(Word):
     """The outcome of a probe."""
 
     OK = "ok"
@@ -55,10 +55,10 @@ class State(Word):
 
 
 @dataclass(frozen=True)
-class Finding:
+class ProbeResult:
     """The result of a probe."""
 
-    state: State
+    state: ProbeState
     text: str  # its numbers, or what is wrong
     remedy: str = ""  # what to do
     rests_on: str = ""  # the probe that is wrong or was not tried, so that this one was not
@@ -66,7 +66,7 @@ class Finding:
     partition: str = ""  # "" for the site
 
 
-ok, wrong, not_tried = (partial(Finding, state) for state in State)
+ok, wrong, not_tried = (partial(ProbeResult, state) for state in ProbeState)
 
 LOOK = "Look at the job's output."
 # What to do about what stopped a job or a launch.
@@ -85,7 +85,7 @@ REMEDIES: dict[type[Reason], str] = {
 }
 
 
-def fault(reason: Reason, partition: str) -> Finding:
+def fault(reason: Reason, partition: str) -> ProbeResult:
     """The result of a probe by what went wrong in a partition."""
     remedy = reason.next if isinstance(reason, Text) else ""
     remedy = remedy or REMEDIES.get(type(reason), LOOK)
@@ -99,13 +99,13 @@ class Subject:
     """One partition of a site, and what is known of it so far."""
 
     site: Site
-    partition: dict[str, Any]  # as sites/probe.py reports it
+    partition: dict[str, Any]  # as sites/load_process.py reports it
     facts: Facts | None  # of NAME.json; None without it
     folder: Path  # for its job; all nodes must see it
     patience: float  # s for its job
     # Of all partitions of the check: their schedulers' surveys by account, and where kernels are
     # built for a kind of node.
-    surveys: dict[str, Survey] = field(default_factory=dict)
+    surveys: dict[str, SchedulerSurvey] = field(default_factory=dict)
     built: dict[Any, str] = field(default_factory=dict)
     schedulers: frozenset[str] = frozenset()  # ReFrame's names
     stop: threading.Event = field(default_factory=threading.Event)  # once set, jobs are cancelled
@@ -171,7 +171,7 @@ class Subject:
         return shapes
 
     @property
-    def request(self) -> Request:
+    def request(self) -> JobRequest:
         """Returns the request of its job."""
         longest = (self.info and self.info.max_time) or self.extras.get("max_time")
         shape = Geometry(self.nodes, self.partition["cores"], 1)
@@ -179,25 +179,27 @@ class Subject:
         environ = self.site.environs.get(self.environ, {"variables": {}})
         variables = {**self.partition["variables"], **environ["variables"]}
         variables |= {"SLURM_KILL_BAD_EXIT": "1"}  # as launches have it
-        return Request(self.name, self.access, shape, *where, longest, variables, self.stop)
+        return JobRequest(self.name, self.access, shape, *where, longest, variables, self.stop)
 
     @property
-    def outcomes(self) -> dict[str, Outcome]:
+    def outcomes(self) -> dict[str, LauncherResult]:
         return dict(zip(self.shapes, self.trial.outcomes, strict=False))
 
 
 @dataclass(frozen=True)
-class Probe:
+class SiteProbe:
     """One line of the check."""
 
     name: str
     title: str
-    look: Callable[[Subject], Finding | None]
+    look: Callable[[Subject], ProbeResult | None]
     rests_on: Sequence[str] = ()
     of_site: bool = False  # looked at once, with the first partition as subject
 
 
-def run(probes: Sequence[Probe], subjects: Sequence[Subject]) -> Generator[Finding, None, None]:
+def run(
+    probes: Sequence[SiteProbe], subjects: Sequence[Subject]
+) -> Generator[ProbeResult, None, None]:
     """Runs the probes, each after those that it rests on: those of the site, then those of its
     partitions, AT_ONCE at a time.
 
@@ -214,7 +216,7 @@ def run(probes: Sequence[Probe], subjects: Sequence[Subject]) -> Generator[Findi
     of_partitions = [probe for probe in probes if not probe.of_site]
     rows = grouped(subjects, lambda subject: subject.same_nodes)
 
-    def check(row: Sequence[Subject]) -> list[Finding]:
+    def check(row: Sequence[Subject]) -> list[ProbeResult]:
         return [finding for s in row for finding in _run(of_partitions, s, s.name, dict(roots))]
 
     most = AT_ONCE if all(subject.apart for subject in subjects) else 1
@@ -223,11 +225,11 @@ def run(probes: Sequence[Probe], subjects: Sequence[Subject]) -> Generator[Findi
 
 
 def _run(
-    probes: Sequence[Probe], subject: Subject, partition: str, roots: dict[str, str]
-) -> Iterator[Finding]:
+    probes: Sequence[SiteProbe], subject: Subject, partition: str, roots: dict[str, str]
+) -> Iterator[ProbeResult]:
     for probe in probes:
         if root := next((roots[name] for name in probe.rests_on if name in roots), None):
-            finding: Finding | None = not_tried("", rests_on=root)
+            finding: ProbeResult | None = not_tried("", rests_on=root)
         else:
             root = probe.name
             try:
@@ -236,7 +238,7 @@ def _run(
                 ping = "`scontrol ping` shows whether it runs; SLURM_CONF names its file."
                 finding = wrong(str(error), ping)
         if finding:
-            if finding.state != State.OK:
+            if finding.state != ProbeState.OK:
                 roots[probe.name] = root
             yield replace(finding, probe=probe.name, partition=partition)
 
@@ -248,7 +250,7 @@ def subjects(
     load. Each job may take `patience` seconds, and leaves its files in the folder."""
     file = facts.file_of(site.path)
     known = facts.read(file) if file.exists() else None
-    surveys: dict[str, Survey] = {}
+    surveys: dict[str, SchedulerSurvey] = {}
     built: dict[Any, str] = {}
     names = frozenset(partition["scheduler"] for partition in partitions)
     stop = threading.Event()
