@@ -47,7 +47,7 @@ def act(options: argparse.Namespace) -> Exit:
         sites = {site.name: site for site in loaded}
     findings = []
     for site in sites.values():
-        findings += [*site.defects, *site_defects(site), *lock_findings(site)]
+        findings += [*site_defects(site), *lock_findings(site)]
     findings += check_defects(sites.values(), everywhere=system is None)
     name = "*" if system is None else site_file(system).stem
     files = sorted(references.path(name).parent.glob(f"{name}.yaml"))

@@ -32,18 +32,15 @@ def queues(
         ways = [name]
         if fields.get("queue_type") == "Route":
             ways = str(fields.get("route_destinations", "")).split(",")
-        members = {
-            host: node
-            for host, node in nodes.items()
-            if any(_serves(node, way, known.get(way, {})) for way in ways)
-        }
+        serve = [(way, known.get(way, {})) for way in ways]
+        members = [pair for pair in nodes.items() if any(_serves(pair[1], *way) for way in serve)]
         limits = fields.get("resources_max", {})
         most = str(limits.get("nodect", ""))
-        sharing = {node.get("sharing", "") for node in members.values()}
+        sharing = {node.get("sharing", "") for _, node in members}
         empty = None if members else survey.no_nodes(name)
         yield survey.QueueInfo(
             name=name,
-            groups=survey.groups_of(_node(host, node) for host, node in members.items()),
+            groups=survey.groups_of(_node(host, node) for host, node in members),
             max_time=survey.seconds_of(str(limits.get("walltime", ""))),
             max_nodes=int(most) if most.isdecimal() else None,
             whole_nodes=bool(sharing) and sharing <= WHOLE,
@@ -95,10 +92,8 @@ class Pbs(Scheduler):
         super().__init__(name, "PBS", ["pbsnodes", "qsub"])
 
     def read(self, account: str) -> survey.SchedulerSurvey:
-        queue, node = (
-            _json("qstat", "-Q", "-f", "-F", "json"),
-            _json("pbsnodes", "-a", "-F", "json"),
-        )
+        queue = _json("qstat", "-Q", "-f", "-F", "json")
+        node = _json("pbsnodes", "-a", "-F", "json")
         return survey.SchedulerSurvey(
             kind=self.title,
             reframe=self.name,

@@ -194,12 +194,12 @@ class Slurm(Scheduler):
         if record.get("ExitCode") == NOT_LAUNCHED:
             why = not_shared(record.get("BatchHost", ""), record.get("WorkDir", ""))
             return Infrastructure(why=why)
-        number = str(job.jobid)
-        unlisted = f"the scheduler did not list job {number}, which is {state}"
         lost = UNREACHABLE.search(error)
         if not lost and state not in ALIVE:
             return None
-        return Infrastructure(why=error if lost else unlisted, scheduler=self.name, jobs=(number,))
+        unlisted = f"the scheduler did not list job {job.jobid}, which is {state}"
+        why = error if lost else unlisted
+        return Infrastructure(why=why, scheduler=self.name, jobs=(str(job.jobid),))
 
 
 def job_record(jobid: str) -> tuple[dict[str, str], str]:
@@ -209,13 +209,9 @@ def job_record(jobid: str) -> tuple[dict[str, str], str]:
 
 
 def node_rows(fields: str, partition: str = "", names: str = "") -> list[list[str]]:
-    """Fields of nodes: a row per node and partition.
-
-    Args:
-        fields: sinfo's, with bars between them; the last one may contain bars.
-        partition: Slurm's; "" for all, hidden ones too.
-        names: of the nodes, in Slurm's compressed form; "" for all.
-    """
+    """Fields of nodes, sinfo's, with bars between them, of which the last may contain bars: a row
+    per node and partition. Of one partition, "" for all, hidden ones too, and of the nodes with
+    these names in Slurm's compressed form, "" for all."""
     where = ["-p", partition] if partition else ["--all"]  # sinfo does not take both
     where += ["-n", names] if names else []
     lines = ask("sinfo", "-h", "-N", *where, "-o", fields).text.splitlines()
@@ -224,24 +220,16 @@ def node_rows(fields: str, partition: str = "", names: str = "") -> list[list[st
 
 
 def missing(options: Sequence[str]) -> list[tuple[str, str]]:
-    """The nodes that are down or drained, each with Slurm's reason, if they are why a job has no
-    place: enough nodes would take it with them, and do not without them.
-
-    Args:
-        options: the job's, for sbatch.
-    """
+    """The nodes that are down or drained, each with Slurm's reason, if they are why a job with
+    these options for sbatch has no place: enough nodes would take it with them, and do not without
+    them."""
     partition = option_value(options, *Slurm.queue_options)
     rows = node_rows("%N|%P|%T|%E", partition, option_value(options, "-w", "--nodelist"))
     # Slurm's usual partition has a star
     nodes = {row[0]: row[2:] for row in rows if partition or row[1].endswith("*")}
-    down = [
-        (name, why) for name, (state, why) in nodes.items() if state.startswith(records.UNAVAILABLE)
-    ]
-    ranks, per_node = (
-        int(option_value(options, *option) or 1)
-        for option in (("-n", "--ntasks"), ("--ntasks-per-node",))
-    )
-    needed = math.ceil(ranks / per_node)
+    down = [(n, why) for n, (state, why) in nodes.items() if state.startswith(records.UNAVAILABLE)]
+    ranks = int(option_value(options, "-n", "--ntasks") or 1)
+    needed = math.ceil(ranks / int(option_value(options, "--ntasks-per-node") or 1))
     return down if len(nodes) - len(down) < needed <= len(nodes) else []
 
 
@@ -256,9 +244,8 @@ def _stopped(state: str, job: Any, record: dict[str, str]) -> Reason:
     kind, nodes, why = STATES[state], record.get("NodeList", ""), record.get("Reason", "")
     unstarted = state == "DEADLINE" and not nodes
     if unstarted or (kind is Cancelled and job.is_cancelling):  # at max_pending_time
-        if unstarted:
-            why = why or "DeadLine"
         waited = job.completion_time - job.submit_time if job.completion_time else 0.0
+        why = why or ("DeadLine" if unstarted else "")
         return Blocked(job=str(job.jobid), waited=waited, reason=why)
     at = {"job": str(job.jobid), "nodes": nodes}
     if kind is Timeout:

@@ -32,12 +32,10 @@ from bisection.sites.site_files import line_of
 Located = tuple[str, int, str, bool]  # path, line, what is wrong, whether a name is there twice
 Facts = dict[str, Any]
 
-# Facts of a processor that a $index may have.
-PROCESSOR = (
-    *("arch", "model", "platform", "num_cpus", "num_cpus_per_core", "num_cpus_per_socket"),
-    *("num_sockets", "num_cores", "num_cores_per_socket", "num_numa_nodes"),
-    "num_cores_per_numa_node",
-)
+PROCESSOR = (  # facts of one that a $index may have
+    "arch model platform num_cpus num_cpus_per_core num_cpus_per_socket num_sockets num_cores "
+    "num_cores_per_socket num_numa_nodes num_cores_per_numa_node"
+).split()
 
 
 def write_facts() -> None:
@@ -157,11 +155,10 @@ def partition_facts(runtime: Any, partition: Any) -> Facts:
 def check_facts(
     runtime: Any, folder: Path, names: Sequence[str] | None, defects: list[Located]
 ) -> Facts:
-    """The checks on this runtime's system.
+    """The checks in a folder, on this runtime's system.
 
     Args:
-        runtime: ReFrame's.
-        folder: of the check files.
+        runtime, folder: ReFrame's, and that of the check files.
         names: patterns of -n, before a run: only tests that one of them selects are made, each
             with those that do, and there are no cases. None: all tests.
         defects: gets an entry for each file and test that does not load.
@@ -202,12 +199,8 @@ def check_facts(
 
 
 def skipped(file: Path, lines: Sequence[tuple[bool, str]]) -> Iterator[Located]:
-    """Yields the warnings in ReFrame's log; the traceback that follows one has its line.
-
-    Args:
-        file: the check file that was loaded.
-        lines: (whether it is a warning, text).
-    """
+    """Yields the warnings in ReFrame's log of a check file: lines are (whether it is a warning,
+    text). The traceback that follows a warning has its line."""
     for (warns, text), (_, after) in pairwise([*lines, (False, "")]):
         if not warns:
             continue

@@ -34,7 +34,7 @@ USUAL_NODES = 4  # of the largest launch, unless --nodes says another number
 
 @dataclass(frozen=True)
 class Software:
-    """Programs on PATH, and loaded modules."""
+    """Programs on PATH, modules and libraries."""
 
     mpi: Mapping[str, str]  # kind (a library), version, compiler (its path), launcher; "" for none
     modules_system: str  # ReFrame's name; nomod for none
@@ -85,7 +85,7 @@ class DraftPartition:
             "constraint": self.group.constraint,
             "nodes": self.nodes,
             "launcher": self.launcher.name,
-            "options": list(self.launcher.options),
+            "options": [*self.launcher.options],
             "exclusive": not self.queue.whole_nodes,
         }
         return {word: value for word, value in words.items() if value}
@@ -121,11 +121,8 @@ class DraftPartition:
         whole, as a rank may be on any of them.
         """
         known = self.group.known
-        scheduled = {
-            "num_cpus": known.cores * known.per_core,
-            "num_cpus_per_core": known.per_core,
-            "num_sockets": known.sockets,
-        }
+        scheduled = {"num_cpus_per_core": known.per_core, "num_sockets": known.sockets}
+        scheduled["num_cpus"] = known.cores * known.per_core
         seen = (node["processor"] for node in self.trial.nodes)
         least = min(seen, key=facts.cores_of, default=scheduled)
         cores, per_core = min(facts.cores_of(least), known.cores), least["num_cpus_per_core"]
@@ -202,13 +199,13 @@ def modules_system(environ: Mapping[str, str]) -> str:
 def first_draft(options: Namespace, known: SchedulerSurvey) -> Draft:
     """The draft of a site before any job ran, by the options of `site new`; BisectionError where
     they want a queue that there is not, or a QOS without Slurm."""
-    there, queues, most = software_here(), options.queue, options.nodes
+    there = software_here()
     site = Draft(options.name, known, there, options.account, options.qos)
     site.decisions += map(str, known.decisions)
     if options.qos and not schedulers.of(known.reframe).takes_qos:
         raise BisectionError(f"--qos {options.qos}: only Slurm has it, and it is not on this host")
     names = [queue.name for queue in known.queues]
-    if unknown := [queue for queue in queues if queue not in names]:
+    if unknown := [queue for queue in options.queue if queue not in names]:
         raise BisectionError(f"--queue {unknown[0]}: unknown; there are {', '.join(names)}")
     if not known.kind:
         return site
@@ -218,11 +215,13 @@ def first_draft(options: Namespace, known: SchedulerSurvey) -> Draft:
         site.decisions.append(NO_COMPILER)
     if "FFTW" not in there.libraries:
         site.decisions.append(NO_FFTW)
-    wanted = [queue for queue in known.queues if queue.name in (queues or names)]
-    site.closed = [queue.closed for queue in wanted if queue.closed]
-    for queue in wanted:
-        if not queue.closed:
-            site.parts += _parts(site, queue, most)
+    for queue in known.queues:
+        if queue.name not in (options.queue or names):
+            continue
+        if queue.closed:
+            site.closed.append(queue.closed)
+        else:
+            site.parts += _parts(site, queue, options.nodes)
     _name_apart(site.parts)
     for part in site.parts:
         part.decisions += _questions(part)
@@ -267,10 +266,9 @@ def _name_apart(parts: Sequence[DraftPartition]) -> None:
 def _questions(part: DraftPartition) -> Iterator[str]:
     """Yields what a person must decide on a partition before any job ran."""
     if part.group.up < part.largest:
-        down = tuple((node.name, node.down) for node in part.group.nodes if node.down)
-        tried = "launchers were tried on no more"
-        tried = tried if part.group.up else "no job ran, and no launcher is proven"
-        why = f"; down: {with_reasons(down)}" if down else ""
+        tried = "no job ran, and no launcher is proven"
+        tried = "launchers were tried on no more" if part.group.up else tried
+        why = f"; down: {with_reasons(part.group.down)}" if part.group.down else ""
         up = f"{part.group.up} of {part.largest} nodes are up"
         yield f"{up}: {tried}; --refresh makes the facts again{why}"
     if part.queue.shared:
@@ -284,10 +282,9 @@ def sizes(most: int) -> int | list[int]:
 
 def candidates(site: Draft) -> list[Launcher]:
     """The launchers to try, the one to be preferred first: srun, its other types, mpirun."""
-    tried = []
-    if site.survey.mpi_types:
-        types = site.survey.mpi_types[1:]
-        tried = [Launcher("srun"), *(Launcher("srun", (f"--mpi={kind}",)) for kind in types)]
+    tried = [Launcher("srun", (f"--mpi={kind}",)) for kind in site.survey.mpi_types]
+    if tried:
+        tried[0] = Launcher("srun")  # its usual type
     if (mpirun := site.software.mpi["launcher"]) or not tried:
         tried.append(Launcher(mpirun or "mpirun"))
     return tried
@@ -307,22 +304,21 @@ def try_out(site: Draft) -> Iterator[DraftPartition]:
     folder = paths.home() / "site" / site.name
     folder.mkdir(parents=True, exist_ok=True)
     jobs, stop = [], threading.Event()
+    scheduler = schedulers.of(site.survey.reframe)
     for part in site.parts:
         if nodes := min(part.largest, part.group.up):
             tried = [part.launcher] if part.words else candidates(site)  # that of a site file alone
-            jobs.append((part, {each: as_reframe(site, part, each, nodes) for each in tried}))
+            forms = [as_reframe(site, part, launcher, nodes) for launcher in tried]
+            bindings = [form["extras"]["binding"] for form in forms]
+            bound = [replace(t, binding=b) for t, b in zip(tried, bindings, strict=True)]
+            shape = Geometry(nodes, part.group.known.cores, 1)
+            asked = (part.name, forms[0]["access"], shape, folder, PATIENCE, scheduler)
+            variables = dict(forms[0]["env_vars"])
+            jobs.append((part, JobRequest(*asked, part.queue.max_time, variables, stop), bound))
 
-    def run(job: tuple[DraftPartition, dict[Launcher, dict[str, Any]]]) -> DraftPartition:
-        part, partitions = job
-        first = next(iter(partitions.values()))
-        shape = Geometry(first["extras"]["nodes"], part.group.known.cores, 1)
-        scheduler, variables = schedulers.of(site.survey.reframe), dict(first["env_vars"])
-        asked = (part.name, first["access"], shape, folder, PATIENCE, scheduler)
-        part.trial = try_queue(
-            JobRequest(*asked, part.queue.max_time, variables, stop),
-            [replace(each, binding=p["extras"]["binding"]) for each, p in partitions.items()],
-            site.software.modules,
-        )
+    def run(job: tuple[DraftPartition, JobRequest, Sequence[Launcher]]) -> DraftPartition:
+        part, request, launchers = job
+        part.trial = try_queue(request, launchers, site.software.modules)
         settle(site, part)
         return part
 
@@ -352,18 +348,14 @@ def take_better(site: Draft, second: Draft) -> None:
 
 def settle(site: Draft, part: DraftPartition) -> None:
     """Takes the first launcher that was right; what was wrong is for a person to decide."""
-    trial = part.trial
-    right = [outcome for outcome in trial.outcomes if outcome.fault is None]
-    if right:
-        part.launcher, part.outcome = right[0].launcher, right[0]
-    part.others = [
-        (outcome.launcher, _named(outcome, site.survey))
-        for outcome in trial.outcomes
-        if outcome is not part.outcome
-    ]
-    if fault := trial.fault or trial.build:
+    for outcome in part.trial.outcomes:
+        if outcome.fault is None and part.outcome is None:
+            part.launcher, part.outcome = outcome.launcher, outcome
+        else:
+            part.others.append((outcome.launcher, _named(outcome, site.survey)))
+    if fault := part.trial.fault or part.trial.build:
         part.decisions.append(f"no launcher is proven. {fault}")
-    elif not right:
+    elif not part.outcome:
         faults = "; ".join(str(fault) for _, fault in part.others)
         part.decisions.append(f"no launcher is right. {faults}")
     fast = [device["name"] for device in part.devices if device["kind"] in FAST]
@@ -403,15 +395,13 @@ def choices(file: Path) -> dict[str, Any]:
     try:
         runpy.run_path(str(file))
     except (Exception, SystemExit) as error:
-        raise BisectionError(
-            f"{paths.shown(file)} does not load: {type(error).__name__}: {error}"
-        ) from None
+        why = f"{type(error).__name__}: {error}"
+        raise BisectionError(f"{paths.shown(file)} does not load: {why}") from None
     finally:
         common.make_system = usual
     if not systems:
-        raise BisectionError(
-            f"{paths.shown(file)} has no facts: it is not made by common.slurm or common.cluster"
-        )
+        why = "it is not made by common.slurm or common.cluster"
+        raise BisectionError(f"{paths.shown(file)} has no facts: {why}")
     return systems[0]
 
 

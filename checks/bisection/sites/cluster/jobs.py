@@ -71,7 +71,7 @@ class Finished:
 
 @dataclass(frozen=True)
 class JobRequest:
-    """A job that is wanted of a scheduler, which cancels it where it is not over in time."""
+    """A job that is wanted of a scheduler, and cancelled where it is not over in time."""
 
     name: str
     access: Sequence[str]  # the scheduler's options: --partition=duo, --account=a, --exclusive
@@ -83,14 +83,9 @@ class JobRequest:
     variables: Mapping[str, str] = field(default_factory=dict)  # of the environment of all steps
     stop: threading.Event = field(default_factory=threading.Event)  # once set, it is cancelled
 
-    @property
-    def output(self) -> Path:
-        return self.folder / f"{self.name}.out"
-
-    @property
-    def errors(self) -> Path:
-        """The file that the scheduler writes, and the script's own shell."""
-        return self.output.with_suffix(".err")
+    def file(self, suffix: str) -> Path:
+        """Its script (sh), its output (out), or what its shell and the scheduler say (err)."""
+        return self.folder / f"{self.name}.{suffix}"
 
 
 # ---- the script ----
@@ -133,12 +128,12 @@ def read_steps(text: str) -> dict[str, StepEnd]:
 
 # ---- ReFrame's job ----
 
-_client = threading.Lock()  # ReFrame writes and submits in the current folder of this process
+_client = threading.Lock()
 
 
 @contextlib.contextmanager
 def _in_folder(request: JobRequest) -> Iterator[None]:
-    """The folder of a job as the current one, for one thread at a time."""
+    """ReFrame writes and submits in the current folder of this process: one thread at a time."""
     with _client, osext.change_dir(request.folder):
         yield
 
@@ -184,16 +179,15 @@ def _refused(request: JobRequest, job: Any) -> str:
     try:
         with _in_folder(request):
             job.submit()
+        return ""
     except SpawnedProcessError as error:
         words = all_errors(error.command.split()[0], error.stderr or "")
         return words or str(error).partition(":\n")[0]
     except (ReframeError, OSError) as error:
         return str(error)
-    return ""
 
 
 def _state(request: JobRequest, job: Any) -> JobState:
-    """Where a job is."""
     try:
         return request.scheduler.look(job)
     except (ReframeError, OSError) as error:
@@ -205,8 +199,11 @@ def _cancel(request: JobRequest, job: Any) -> None:
     not end by itself."""
     with contextlib.suppress(ReframeError, OSError):
         job.cancel()
-    look = partial(_state, request, job)
-    _polled(look, lambda state: not state.alive, GRACE, threading.Event())
+    _polled(partial(_state, request, job), _is_over, GRACE, threading.Event())
+
+
+def _is_over(state: JobState) -> bool:
+    return not state.alive
 
 
 def run(request: JobRequest, steps: Sequence[Step]) -> Finished:
@@ -216,8 +213,8 @@ def run(request: JobRequest, steps: Sequence[Step]) -> Finished:
     whatever the one before it ended with. OSError if the job's folder cannot be written.
     """
     scheduler, patience = request.scheduler, request.patience
-    for file in (request.output, request.errors):
-        file.unlink(missing_ok=True)
+    for suffix in ("out", "err"):
+        request.file(suffix).unlink(missing_ok=True)
     wanted = min(LONGEST, 60 + sum(step.limit for step in steps))
     minutes = max(1, math.ceil(min(wanted, request.max_time or wanted) / 60))
     try:
@@ -233,12 +230,12 @@ def run(request: JobRequest, steps: Sequence[Step]) -> Finished:
         return Finished(fault=Blocked(refused=refused))
     state = JobState("", alive=True)
     try:
-        state = polled(partial(_state, request, job), lambda state: not state.alive, patience)
+        state = polled(partial(_state, request, job), _is_over, patience)
     finally:  # KeyboardInterrupt, too
         if state.alive:
             _cancel(request, job)
     late = 0 if state.alive else LATE
-    text = polled(partial(text_of, request.output), lambda text: "@done" in text, late)
+    text = polled(partial(text_of, request.file("out")), lambda text: "@done" in text, late)
     finished = Finished(job.jobid, read_steps(text), expanded(state.hosts))
     if state.memory and finished.hosts:
         finished.memory = state.memory / len(finished.hosts)
@@ -266,24 +263,24 @@ def _polled(
 
 def _fault(request: JobRequest, job: Any, state: JobState, text: str) -> Reason:
     """Returns why a job did not run to its end in time."""
-    number, nodes = job.jobid, state.hosts
+    number, nodes, patience = job.jobid, state.hosts, request.patience
     if state.error:
         return Infrastructure(why=state.error)
     if state.word == "TIMEOUT" or (state.alive and state.word == "RUNNING"):
-        limit = min(job.time_limit, request.patience)
-        return Timeout(job=number, limit=limit, nodes=nodes)
+        return Timeout(job=number, limit=min(job.time_limit, patience), nodes=nodes)
     if state.alive:
-        return Blocked(job=number, waited=request.patience, reason=state.reason)
+        return Blocked(job=number, waited=patience, reason=state.reason)
     cause: Reason | None = request.scheduler.cause(job)
     # A job that was stopped may have no output as it never ran; a node that could not open it has
     # no other trace.
-    if not request.output.exists() and (cause is None or isinstance(cause, Infrastructure)):
+    output, errors = request.file("out"), text_of(request.file("err"))
+    if not output.exists() and (cause is None or isinstance(cause, Infrastructure)):
         ran = f", it ran on {nodes}" if nodes else ""
         mend = "Put BISECTION_HOME on a file system that the nodes mount."
-        return Text(f"job {number} left no output in {request.output}{ran}", next=mend)
+        return Text(f"job {number} left no output in {output}{ran}", next=mend)
     if cause:
         return cause
-    lines = [line.strip() for line in f"{text}\n{text_of(request.errors)}".splitlines()]
+    lines = [line.strip() for line in f"{text}\n{errors}".splitlines()]
     said = [line for line in lines if line and line[0] != "@"]
     return NotEnded(line=(said or [""])[-1])
 

@@ -1,8 +1,7 @@
-"""Checks a site file by probes: a partition as their subject, and how they run.
+"""Checks a site file by probes (probes.py): a partition as their subject, and how they run.
 
-A probe (probes.py) looks at one partition, or at the site as a whole, and gives a ProbeResult, or
-None where there is nothing to look at. What rests on a probe that is wrong or was not tried is not
-tried. One job per partition serves all probes that need one.
+What rests on a probe that is wrong or was not tried is not tried. One job per partition serves all
+probes that need one.
 """
 
 import contextlib
@@ -36,6 +35,7 @@ from bisection.core.reasons.launches import (
 from bisection.core.verdicts import BisectionError, Word
 from bisection.kernels import layouts
 from bisection.kernels.layouts import ALL_LAYOUTS, DoesNotFit
+from bisection.schedulers.scheduler import Scheduler
 from bisection.schedulers.survey import QueueInfo, SchedulerError, SchedulerSurvey
 from bisection.sites.before_run import choose_environ
 from bisection.sites.cluster import facts
@@ -103,12 +103,12 @@ class Subject:
     facts: Facts | None  # of NAME.json; None without it
     folder: Path  # for its job; all nodes must see it
     patience: float  # s for its job
-    # Of all partitions of the check: their schedulers' surveys by account, and where kernels are
-    # built for a kind of node.
-    surveys: dict[str, SchedulerSurvey] = field(default_factory=dict)
-    built: dict[Any, str] = field(default_factory=dict)
-    schedulers: frozenset[str] = frozenset()  # ReFrame's names
-    stop: threading.Event = field(default_factory=threading.Event)  # once set, jobs are cancelled
+    # Of all partitions of the check: their schedulers, surveys of these by account, and where
+    # kernels are built for a kind of node.
+    schedulers: Sequence[Scheduler]
+    surveys: dict[str, SchedulerSurvey]
+    built: dict[Any, str]
+    stop: threading.Event  # once set, jobs are cancelled
     trial: Trial = field(default_factory=Trial)  # of its job, once that ran
 
     def __post_init__(self) -> None:
@@ -140,11 +140,10 @@ class Subject:
         extras = self.extras | environ.get("extras", {})
         self.launcher = Launcher(part.get("launcher", ""), binding=extras.get("binding", []))
         # The facts of NAME.json; quad-2 has those of quad, unless a queue quad-2 has facts, too.
-        recorded, names = (self.facts or {}).get("partitions", {}), [self.name]
-        names.append(self.name.rpartition("-")[0])
-        known = [recorded[name] for name in names if name in recorded]
-        same = (facts for facts in known if facts.get("queue") == self.queue_name)
-        self.known = next(same, next(iter(known), None))
+        recorded = (self.facts or {}).get("partitions", {})
+        names = [name for name in (self.name, self.name.rpartition("-")[0]) if name in recorded]
+        same = [name for name in names if recorded[name].get("queue") == self.queue_name]
+        self.known = recorded[(same or names)[0]] if names else None
 
     @property
     def info(self) -> QueueInfo | None:
@@ -156,29 +155,26 @@ class Subject:
 
     @property
     def apart(self) -> bool:
-        whole = self.info.whole_nodes if self.info else False
-        return (whole or "--exclusive" in self.access) and not self.builds_here
+        whole = "--exclusive" in self.access or (self.info and self.info.whole_nodes)
+        return bool(whole) and not self.builds_here
 
     @property
     def shapes(self) -> dict[str, Geometry]:
         """The geometry of each layout that fits."""
-        shapes, part = {}, self.partition
+        shapes, machine = {}, (self.partition["cores"], self.nodes, self.partition["topology"])
         for layout in ALL_LAYOUTS:
             with contextlib.suppress(DoesNotFit):
-                shapes[layout] = layouts.geometry(
-                    layout, part["cores"], self.nodes, part["topology"]
-                )
+                shapes[layout] = layouts.geometry(layout, *machine)
         return shapes
 
     @property
     def request(self) -> JobRequest:
-        """Returns the request of its job."""
         longest = (self.info and self.info.max_time) or self.extras.get("max_time")
         shape = Geometry(self.nodes, self.partition["cores"], 1)
         where = (self.folder, self.patience, self.scheduler)
         environ = self.site.environs.get(self.environ, {"variables": {}})
         variables = {**self.partition["variables"], **environ["variables"]}
-        variables |= {"SLURM_KILL_BAD_EXIT": "1"}  # as launches have it
+        variables["SLURM_KILL_BAD_EXIT"] = "1"  # as launches have it
         return JobRequest(self.name, self.access, shape, *where, longest, variables, self.stop)
 
     @property
@@ -192,7 +188,7 @@ class SiteProbe:
 
     name: str
     title: str
-    look: Callable[[Subject], ProbeResult | None]
+    look: Callable[[Subject], ProbeResult | None]  # None: there is nothing to look at
     rests_on: Sequence[str] = ()
     of_site: bool = False  # looked at once, with the first partition as subject
 
@@ -250,11 +246,9 @@ def subjects(
     load. Each job may take `patience` seconds, and leaves its files in the folder."""
     file = facts.file_of(site.path)
     known = facts.read(file) if file.exists() else None
-    surveys: dict[str, SchedulerSurvey] = {}
-    built: dict[Any, str] = {}
-    names = frozenset(partition["scheduler"] for partition in partitions)
-    stop = threading.Event()
+    names = sorted({partition["scheduler"] for partition in partitions})
+    shared: tuple[Any, ...] = ([*map(schedulers.of, names)], {}, {}, threading.Event())
     return [
-        Subject(site, partition, known, folder, patience, surveys, built, names, stop)
+        Subject(site, partition, known, folder, patience, *shared)
         for partition in partitions or [{}]
     ]

@@ -6,20 +6,17 @@ import re
 import sys
 from collections.abc import Mapping
 from dataclasses import replace
-from functools import partial
 from typing import Any
 
-from bisection import schedulers
 from bisection.core import paths
 from bisection.core.commands import option_value, telling
 from bisection.core.format import amount, duration, plural, some
-from bisection.core.grouping import grouped
 from bisection.core.reasons.base import Reason, with_reasons
 from bisection.core.reasons.launches import Misplaced, NoWorld, Worlds
 from bisection.core.reasons.machines import carried_by
 from bisection.core.thresholds import LIMITS
 from bisection.kernels import launch_faults
-from bisection.schedulers.survey import SchedulerSurvey, no_nodes
+from bisection.schedulers.survey import Group, SchedulerSurvey, no_nodes
 from bisection.sites.before_run import unknown_queue
 from bisection.sites.cluster.facts import FAST, UP, cores_of
 from bisection.sites.cluster.jobs import STOPPED, Step, StepEnd, refusal
@@ -41,11 +38,15 @@ EXIT = 3  # what a rank leaves with
 LONGEST_LAUNCH = 15 * 60  # s, Launch.time_limit (bisection/rfm/launch.py)
 
 
-STEPS = {
+STEPS = {  # of a build, by what is wrong where they fail
     "configure": "CMake does not configure the kernels",
     "compile": "a kernel does not compile",
     "kernel": "a kernel does not run",
 }
+TRAITS = (
+    *("model", "num_cpus_per_core", "num_sockets", "cores"),
+    *("governor", "smt", "microcode", "kernel", "memory"),
+)
 OF_NODES = {"num_cpus_per_core": "CPUs per core", "num_sockets": "sockets", "smt": "SMT"}
 HANGS = "its launch did not end in 10 s"
 OTHER_LAUNCHER = "Use another launcher, or its option that ends all ranks with one."
@@ -59,10 +60,10 @@ def _memory(size: float) -> str:
     return f"{size / 2**30:.3g} GiB"
 
 
-def _value(name: str, value: str) -> str:
+def _value(name: str, value: Any) -> str:
     if name == "memory":
-        return _memory(float(value))
-    return {"": "unknown", "None": "not up"}.get(value, value)
+        return _memory(value)
+    return {"": "unknown", None: "not up"}.get(value, str(value))
 
 
 def _speed(latency: float, bandwidth: float) -> str:
@@ -75,7 +76,7 @@ def _speed(latency: float, bandwidth: float) -> str:
 def loads(subject: Subject) -> ProbeResult:
     """The site file loads, with all checks, as `bisection doctor` has it."""
     site = subject.site
-    defects = [d for d in [*site.defects, *site_defects(site)] if not d.is_note]
+    defects = [defect for defect in site_defects(site) if not defect.is_note]
     if defects:
         first, more = defects[0], f" (and {len(defects) - 1} more)" if defects[1:] else ""
         lists = f"`bisection doctor --system {site.name}` lists all defects."
@@ -86,11 +87,10 @@ def loads(subject: Subject) -> ProbeResult:
 
 def scheduler_answers(subject: Subject) -> ProbeResult:
     """The scheduler answers."""
-    known = [*map(schedulers.of, sorted(subject.schedulers))]
-    if unread := [scheduler.name for scheduler in known if not scheduler.is_read]:
+    if unread := [scheduler.name for scheduler in subject.schedulers if not scheduler.is_read]:
         remedy = "Slurm, PBS and Flux are checked; `bisection run` works with others."
         return not_tried(f"{unread[0]} cannot be asked", remedy)
-    if all(scheduler.is_local for scheduler in known):
+    if all(scheduler.is_local for scheduler in subject.schedulers):
         return ok("none: launches run on this host")
     survey = _survey(subject)
     cluster = f", cluster {survey.cluster}" if survey.cluster else ""
@@ -108,7 +108,7 @@ def _survey(subject: Subject) -> SchedulerSurvey:
 
 def accounting(subject: Subject) -> ProbeResult | None:
     """ReFrame's back-end `slurm` needs sacct."""
-    needs = {schedulers.of(name).needs_accounting for name in subject.schedulers}
+    needs = {scheduler.needs_accounting for scheduler in subject.schedulers}
     if not needs - {None}:
         return None
     if True not in needs:
@@ -151,29 +151,28 @@ def nodes_up(subject: Subject) -> ProbeResult | None:
     nodes = [node for group in info.groups for node in group.nodes]
     # A constraint may be an expression, which is Slurm's to evaluate.
     nodes = [node for node in nodes if feature in node.features] or nodes
-    down = tuple((node.name, node.down) for node in nodes if node.down)
-    up, why = len(nodes) - len(down), f"; {with_reasons(down)}" if down else ""
-    if up >= subject.nodes:
-        return ok(f"{up} of {len(nodes)} up{why}")
+    asked = Group(nodes)
+    why = f"; {with_reasons(asked.down)}" if asked.down else ""
+    if asked.up >= subject.nodes:
+        return ok(f"{asked.up} of {len(nodes)} up{why}")
     remedy = "Resume sound nodes, `scontrol update nodename=... state=resume`, or use fewer."
-    return wrong(f"{up} of {len(nodes)} up, {subject.nodes} needed{why}", remedy)
+    return wrong(f"{asked.up} of {len(nodes)} up, {subject.nodes} needed{why}", remedy)
 
 
 def placed(subject: Subject) -> ProbeResult | None:
     """The scheduler could place a launch of each layout; it is asked, and nothing is submitted."""
-    request, limit = replace(subject.request, name=f"{subject.name}.place"), _launch_limit(subject)
-    for layout, shape in subject.shapes.items():
-        words = refusal(replace(request, shape=shape), limit)
+    request, shapes = replace(subject.request, name=f"{subject.name}.place"), subject.shapes
+    for layout, shape in shapes.items():
+        words = refusal(replace(request, shape=shape), _launch_limit(subject))
         if words is None:
             return None
         if words:
             remedy = f"Correct nodes, cores and options of {subject.name} in the site file."
             return wrong(f"layout {layout}, {shape}: {words}", remedy)
-    return ok(some(f"{name} {shape}" for name, shape in subject.shapes.items()))
+    return ok(some(f"{name} {shape}" for name, shape in shapes.items()))
 
 
 def _launch_limit(subject: Subject) -> int:
-    """The time limit of a launch, s."""
     return min(LONGEST_LAUNCH, subject.extras.get("max_time", LONGEST_LAUNCH))
 
 
@@ -185,8 +184,7 @@ def job_runs(subject: Subject) -> ProbeResult:
     request, shapes = subject.request, list(subject.shapes.values())
     launch = subject.launcher.command(shapes[0])
     builds: list[Step] = []
-    leave = [*launch, str(program(request)), "leave", str(EXIT)]
-    further = [Step("leave", leave)]
+    further = [Step("leave", [*launch, str(program(request)), "leave", str(EXIT)])]
     if subject.kernel_key not in subject.built and not subject.by_spack:
         build = str(subject.folder / f"{subject.name}.kernels")
         builds = _builds(subject, build)
@@ -246,17 +244,17 @@ def kernels_build(subject: Subject) -> ProbeResult | None:
         same = subject.built[subject.kernel_key]
         return ok(f"as on {same}, which is on the same nodes")
     steps = subject.trial.steps
-    for name in ("configure", "compile", "kernel"):
+    for name, failed in STEPS.items():
         ended = steps.get(name, StepEnd(1, 0.0, ""))
         if ended.code == STOPPED:  # its words name a signal and not the cause
             remedy = "Other processes use the nodes, or the file system is slow: check again."
-            return wrong(f"{STEPS[name]} within {ended.seconds:.0f} s", remedy)
+            return wrong(f"{failed} within {ended.seconds:.0f} s", remedy)
         if ended.code:
             line = telling(ended.text)
             if full := launch_faults.of_full_disk(subject.folder, ended.text.splitlines()):
                 return fault(replace(full, build=line), subject.name)
             remedy = "Load what is missing, or build with Spack: `bisection run -p spack`."
-            return wrong(": ".join(filter(None, (STEPS[name], line))), remedy)
+            return wrong(f"{failed}: {line}" if line else failed, remedy)
     subject.built[subject.kernel_key] = subject.name
     seconds = steps["configure"].seconds + steps["compile"].seconds
     return ok(f"configured, one built and run; {duration(seconds)}")
@@ -280,19 +278,12 @@ def seen(subject: Subject) -> ProbeResult:
 
 
 def _traits(facts: Mapping[str, Any]) -> dict[str, Any]:
-    """Returns what is alike on alike nodes, by name: cores, memory, the network devices that are up
-    with their rates, and more.
-
-    Args:
-        facts: of a node, or of a partition as NAME.json has them.
-    """
-    processor = facts.get("processor") or {}
-    names = ("model", "num_cpus_per_core", "num_sockets")
-    traits = {name: processor[name] for name in names if name in processor}
-    if processor:
-        traits["cores"] = cores_of(processor)
-    others = ("governor", "smt", "microcode", "kernel", "memory")
-    traits |= {name: facts[name] for name in others if name in facts}
+    """What is alike on alike nodes, by name: cores, memory, the network devices that are up with
+    their rates, and more; of the facts of a node, or of a partition as NAME.json has them."""
+    known = {**facts, **facts.get("processor", {})}
+    if "processor" in facts:
+        known["cores"] = cores_of(facts["processor"])
+    traits = {name: known[name] for name in TRAITS if name in known}
     for device in facts.get("networks", []):
         if device["state"] in UP:
             rate = f"{device['rate']:g} Gb/s" if device["rate"] else device["state"]
@@ -304,10 +295,6 @@ def _alike(name: str, value: Any, usual: Any) -> bool:
     if name == "memory" and usual and value:
         return abs(value / usual - 1) <= LIMITS.node_memory_change
     return value == usual
-
-
-def _trait(traits: Mapping[str, Mapping[str, Any]], name: str, host: str) -> str:
-    return str(traits[host].get(name))
 
 
 def alike(subject: Subject) -> ProbeResult:
@@ -323,7 +310,9 @@ def alike(subject: Subject) -> ProbeResult:
             of_host["memory"] = usual
     differences = []
     for name in dict.fromkeys(itertools.chain(*traits.values())):
-        hosts = grouped(traits, partial(_trait, traits, name))
+        hosts: dict[Any, list[str]] = {}
+        for host, of_host in traits.items():
+            hosts.setdefault(of_host.get(name), []).append(host)
         if len(hosts) > 1:
             sides = (f"{_value(name, value)} on {some(own, 3)}" for value, own in hosts.items())
             differences.append(f"{OF_NODES.get(name, name)} {', '.join(sides)}")
@@ -346,7 +335,7 @@ def as_known(subject: Subject) -> ProbeResult | None:
         return None
     if subject.known is None:
         return not_tried(f"there is no {system}.json", f"{_refresh(subject)} writes it.")
-    changes: dict[tuple[str, str, str], list[str]] = {}
+    changes: dict[tuple[str, Any, Any], list[str]] = {}
     for node in subject.trial.nodes:
         traits = _traits(node)
         for name, before in _traits(subject.known).items():
@@ -354,7 +343,7 @@ def as_known(subject: Subject) -> ProbeResult | None:
             more = name == "cores" and now > before
             if name != "kernel" and not more and not _alike(name, now, before):
                 now = "down" if now is None else now
-                changes.setdefault((name, str(before), str(now)), []).append(node["host"])
+                changes.setdefault((name, before, now), []).append(node["host"])
     if changes:
         texts = [
             f"{OF_NODES.get(name, name)} {_value(name, before)} -> {_value(name, now)} "

@@ -125,10 +125,9 @@ def try_queue(
         words = [*before, *launcher.command(shape), str(probe), *task]
         steps.append(Step(f"launch/{number}", words))
     trial = Trial(**vars(run(request, [*steps, *further])))
-    loaded = {name: trial.steps.get(f"module/{name}") for name in modules}
-    trial.modules = {
-        name: telling(ended.text) for name, ended in loaded.items() if ended and ended.code
-    }
+    for name in modules:
+        if (ended := trial.steps.get(f"module/{name}")) and ended.code:
+            trial.modules[name] = telling(ended.text)
     trial.steps = {**here, **trial.steps}
     if (build := trial.steps.get("build")) and build.code:
         mend = "Load an MPI library that has mpicc: modules=[...] in the site file."
@@ -167,8 +166,7 @@ def _facts(folder: Path, sees: Sequence[Path]) -> list[str]:
 
 
 def _load(name: str) -> str:
-    """The command that loads a module and fails where it is not loaded: not every kind of modules
-    does the latter."""
+    """The command that loads a module, and fails where it is not loaded: not every kind does."""
     word = shlex.quote(name)
     return (
         f'{{ module load {word} && case ":$LOADEDMODULES:" in '
@@ -199,14 +197,12 @@ def _outcome(
 ) -> LauncherResult:
     """Returns what a launch printed, and what is wrong with it."""
     worlds = [json.loads(line) for line in re.findall(r"PROBE (\{.*\})", ended.text)]
-    outcome = LauncherResult(launcher, shape)
     if not worlds:
         limit = Step.limit if ended.code == STOPPED else 0.0
-        line = telling(ended.text)
-        outcome.fault = NoWorld(launcher=launcher.name, limit=limit, line=line)
-        return outcome
+        fault = NoWorld(launcher=launcher.name, limit=limit, line=telling(ended.text))
+        return LauncherResult(launcher, shape, fault=fault)
     world = worlds[0]
-    outcome.ranks, outcome.library = world["ranks"], world["library"]
+    outcome = LauncherResult(launcher, shape, world["ranks"], world["library"])
     if len(worlds) > 1 or world["size"] != shape.ranks:
         values = {"worlds": len(worlds), "size": world["size"], "asked": shape.ranks}
         outcome.fault = Worlds(launcher=launcher.name, **values)
@@ -229,13 +225,8 @@ def _outcome(
 def misplaced(
     ranks: Sequence[tuple[str, str]], shape: Geometry, nodes: Sequence[Mapping[str, Any]]
 ) -> list[Reason]:
-    """Returns what is wrong with where ranks are; empty if nothing.
-
-    Args:
-        ranks: host and CPUs of each rank.
-        shape: the geometry that was asked for.
-        nodes: facts of the nodes, of which each numbers its CPUs in its own way.
-    """
+    """Returns what is wrong with where ranks (host, CPUs) are, for the geometry that was asked for;
+    by the facts of the nodes, of which each numbers its CPUs in its own way."""
     masks = {node["host"]: node["processor"]["topology"]["cores"] for node in nodes}
     taken = []
     for rank, (host, cpus) in enumerate(ranks):

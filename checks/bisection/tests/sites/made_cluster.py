@@ -101,7 +101,7 @@ class Machine:
         return self.trial
 
     def refused(self, request, seconds):
-        request.output.with_suffix(".sh").touch()
+        request.file("sh").touch()
         return self.refusal if request.scheduler.name == "slurm" else None
 
     def read(self, account):

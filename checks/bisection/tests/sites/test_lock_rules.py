@@ -32,14 +32,12 @@ def locked(home):
 
 # How a lock is damaged -> the words of the defect.
 DAMAGES = [
-    (None, None),
-    (
-        lambda lock: lock.write_text(lock.read_text() + "\n"),
-        "was changed since the kernels were built",
+    (lambda lock: None, None),
+    (lambda lock: lock.write_text(lock.read_text() + "\n"), "changed since the kernels were built"),
+    *(
+        (lambda lock, text=text: lock.write_text(text), "is no lock of Spack")
+        for text in ("", "[]", '{"roots": []}')
     ),
-    (lambda lock: lock.write_text(""), "is no lock of Spack"),
-    (lambda lock: lock.write_text("[]"), "is no lock of Spack"),
-    (lambda lock: lock.write_text('{"roots": []}'), "is no lock of Spack"),
     (lambda lock: lock.unlink(), "nothing built yet"),
 ]
 
@@ -47,8 +45,7 @@ DAMAGES = [
 @pytest.mark.parametrize(("damage", "says"), DAMAGES)
 def test_damaged_lock(locked, damage, says):
     site, folder = locked
-    if damage:
-        damage(folder / "spack.lock")
+    damage(folder / "spack.lock")
     findings = list(lock_rules.lock_findings(site))
     assert len(findings) == (says is not None)
     for finding in findings:
