@@ -12,30 +12,20 @@ from typing import Any
 
 from bisection.core.commands import Answer, all_errors, ask, option_value
 from bisection.core.identity import Geometry
+from bisection.core.reasons import launches
 from bisection.core.reasons.base import Reason
-from bisection.core.reasons.launches import (
-    Blocked,
-    Cancelled,
-    Infrastructure,
-    JobFault,
-    NodeFail,
-    NodeFault,
-    OutOfMemory,
-    Timeout,
-    not_shared,
-)
 from bisection.schedulers import slurm_records as records
 from bisection.schedulers.scheduler import UNREACHABLE, JobState, QueuedJob, QueueNode, Scheduler
 from bisection.schedulers.survey import SchedulerSurvey
 
-STATES: dict[str, type[JobFault]] = {  # in which it stopped a job
-    "TIMEOUT": Timeout,
-    "DEADLINE": Timeout,
-    "NODE_FAIL": NodeFail,
-    "BOOT_FAIL": NodeFail,
-    "OUT_OF_MEMORY": OutOfMemory,
-    "CANCELLED": Cancelled,
-    "PREEMPTED": Cancelled,
+STATES: dict[str, type[launches.JobFault]] = {  # in which it stopped a job
+    "TIMEOUT": launches.Timeout,
+    "DEADLINE": launches.Timeout,
+    "NODE_FAIL": launches.NodeFail,
+    "BOOT_FAIL": launches.NodeFail,
+    "OUT_OF_MEMORY": launches.OutOfMemory,
+    "CANCELLED": launches.Cancelled,
+    "PREEMPTED": launches.Cancelled,
 }
 ALIVE = ("CONFIGURING", "PENDING", "REQUEUED", "RUNNING", "SUSPENDED")
 # Its words for what it cannot place, now or ever; sbatch takes it, and it waits.
@@ -192,14 +182,14 @@ class Slurm(Scheduler):
         if state in STATES:
             return _stopped(state, job, record)
         if record.get("ExitCode") == NOT_LAUNCHED:
-            why = not_shared(record.get("BatchHost", ""), record.get("WorkDir", ""))
-            return Infrastructure(why=why)
+            why = launches.not_shared(record.get("BatchHost", ""), record.get("WorkDir", ""))
+            return launches.Infrastructure(why=why)
         lost = UNREACHABLE.search(error)
         if not lost and state not in ALIVE:
             return None
         unlisted = f"the scheduler did not list job {job.jobid}, which is {state}"
         why = error if lost else unlisted
-        return Infrastructure(why=why, scheduler=self.name, jobs=(str(job.jobid),))
+        return launches.Infrastructure(why=why, scheduler=self.name, jobs=(str(job.jobid),))
 
 
 def job_record(jobid: str) -> tuple[dict[str, str], str]:
@@ -243,21 +233,21 @@ def _stopped(state: str, job: Any, record: dict[str, str]) -> Reason:
     """The reason of a job that Slurm stopped, in its end state."""
     kind, nodes, why = STATES[state], record.get("NodeList", ""), record.get("Reason", "")
     unstarted = state == "DEADLINE" and not nodes
-    if unstarted or (kind is Cancelled and job.is_cancelling):  # at max_pending_time
+    if unstarted or (kind is launches.Cancelled and job.is_cancelling):  # at max_pending_time
         waited = job.completion_time - job.submit_time if job.completion_time else 0.0
         why = why or ("DeadLine" if unstarted else "")
-        return Blocked(job=str(job.jobid), waited=waited, reason=why)
+        return launches.Blocked(job=str(job.jobid), waited=waited, reason=why)
     at = {"job": str(job.jobid), "nodes": nodes}
-    if kind is Timeout:
-        return Timeout(**at, limit=job.time_limit or 0.0)
-    if kind is OutOfMemory:
-        return OutOfMemory(**at)
+    if kind is launches.Timeout:
+        return launches.Timeout(**at, limit=job.time_limit or 0.0)
+    if kind is launches.OutOfMemory:
+        return launches.OutOfMemory(**at)
     rows = node_rows("%N|%T|%E", names=nodes) if nodes else []
-    if kind is NodeFail:
+    if kind is launches.NodeFail:
         bad = {name: why for name, now, why in rows if now.startswith(("down", "fail", "error"))}
-        return NodeFail(**at, down=tuple(bad.items()))
+        return launches.NodeFail(**at, down=tuple(bad.items()))
     # Slurm cancels a job whose prolog fails, and drains the node.
     for name, now, why in rows:
         if now.startswith("drain") and "prolog" in why.lower():
-            return NodeFault(cause="the prolog failed", host=name, line=why)
-    return Cancelled(**at, state=state)
+            return launches.NodeFault(cause="the prolog failed", host=name, line=why)
+    return launches.Cancelled(**at, state=state)

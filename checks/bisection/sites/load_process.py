@@ -127,11 +127,10 @@ def partition_facts(runtime: Any, partition: Any) -> Facts:
     """As ReFrame does before a run, a topology file that it has left is read."""
     detected = runtime.get_option("general/0/remote_detect")
     if not partition.processor.info:
-        folder = f"{runtime.system.name}-{partition.name}"
         prefix = os.path.expandvars(runtime.get_option("general/0/topology_prefix"))
+        file = Path(prefix, f"{runtime.system.name}-{partition.name}", "processor.json")
         with contextlib.suppress(OSError, ValueError):
-            text = Path(prefix, folder, "processor.json").expanduser().read_text()
-            internals.set_processor(partition, json.loads(text))
+            internals.set_processor(partition, json.loads(file.expanduser().read_text()))
         by_local = partition.launcher_type.registered_name == "local"
         detected = detected or (partition.scheduler.is_local and by_local)
     surroundings = (runtime.system.preload_environ, partition.local_env)
@@ -185,10 +184,9 @@ def check_facts(
             if check not in facts["checks"]:
                 facts["checks"][check] = class_facts(test, file)
             places = valid_sysenv_comb(test.valid_systems, test.valid_prog_environs)
-            identity = SimpleNamespace(check=test)
+            named = [n for n, selects in patterns.items() if selects(SimpleNamespace(check=test))]
             more = {"tags": sorted(test.tags), "places": sum(map(len, places.values()))}
-            more["named"] = [name for name, selects in patterns.items() if selects(identity)]
-            facts["tests"].append({**test_facts(test), **more})
+            facts["tests"].append({**test_facts(test), **more, "named": named})
             facts["cases"] += [
                 case_facts(test, runtime, partition, environ)
                 for partition, environs in places.items()
@@ -217,7 +215,7 @@ def skipped(file: Path, lines: Sequence[tuple[bool, str]]) -> Iterator[Located]:
 
 def class_facts(test: Any, file: Path) -> Facts:
     """The facts of a check class, by any test of it."""
-    metrics = list(getattr(test, "metrics", []))
+    metrics = [*getattr(test, "metrics", [])]
     # A check that asks for any metric of the kernel's results gets these too.
     metrics += ["time", "time_min", "time_p99"] if metrics else []
     metrics = getattr(test, "_at_points", list)([*metrics, *getattr(test, "asserted", [])])

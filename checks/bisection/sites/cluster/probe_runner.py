@@ -17,21 +17,8 @@ from bisection import schedulers
 from bisection.core.commands import option_value
 from bisection.core.grouping import grouped
 from bisection.core.identity import Geometry
+from bisection.core.reasons import launches
 from bisection.core.reasons.base import Reason, Text
-from bisection.core.reasons.launches import (
-    Blocked,
-    Cancelled,
-    Infrastructure,
-    Misplaced,
-    NodeFail,
-    NodeFault,
-    NoSpace,
-    NotEnded,
-    NoWorld,
-    OutOfMemory,
-    Timeout,
-    Worlds,
-)
 from bisection.core.verdicts import BisectionError, Word
 from bisection.kernels import layouts
 from bisection.kernels.layouts import ALL_LAYOUTS, DoesNotFit
@@ -71,17 +58,19 @@ ok, wrong, not_tried = (partial(ProbeResult, state) for state in ProbeState)
 LOOK = "Look at the job's output."
 # What to do about what stopped a job or a launch.
 REMEDIES: dict[type[Reason], str] = {
-    Blocked: "Look at the queue with `squeue`; --patience lets the job wait longer.",
-    Timeout: "Look at the last step in the job's output.",
-    **dict.fromkeys((NodeFail, NodeFault), "Repair the node, or drain it."),
-    OutOfMemory: "Ask for more memory in the site file, such as --mem=0.",
-    Cancelled: "Somebody or preemption cancelled it: check again.",
-    Infrastructure: "`scontrol ping` shows whether the controller runs.",
-    NotEnded: LOOK,
-    NoSpace: "Make room there, or set BISECTION_HOME to a folder on another file system.",
-    NoWorld: 'Try another launcher, or options=["--mpi=..."] of `srun --mpi=list`.',
-    Worlds: 'Launcher and MPI library differ: try options=["--mpi=pmi2"] or another launcher.',
-    Misplaced: "Correct the launcher's options for cores: `binding` in the site file.",
+    launches.Blocked: "Look at the queue with `squeue`; --patience lets the job wait longer.",
+    launches.Timeout: "Look at the last step in the job's output.",
+    **dict.fromkeys((launches.NodeFail, launches.NodeFault), "Repair the node, or drain it."),
+    launches.OutOfMemory: "Ask for more memory in the site file, such as --mem=0.",
+    launches.Cancelled: "Somebody or preemption cancelled it: check again.",
+    launches.Infrastructure: "`scontrol ping` shows whether the controller runs.",
+    launches.NotEnded: LOOK,
+    launches.NoSpace: "Make room there, or set BISECTION_HOME to a folder on another file system.",
+    launches.NoWorld: 'Try another launcher, or options=["--mpi=..."] of `srun --mpi=list`.',
+    launches.Worlds: (
+        'Launcher and MPI library differ: try options=["--mpi=pmi2"] or another launcher.'
+    ),
+    launches.Misplaced: "Correct the launcher's options for cores: `binding` in the site file.",
 }
 
 
@@ -89,7 +78,7 @@ def fault(reason: Reason, partition: str) -> ProbeResult:
     """The result of a probe by what went wrong in a partition."""
     remedy = reason.next if isinstance(reason, Text) else ""
     remedy = remedy or REMEDIES.get(type(reason), LOOK)
-    if isinstance(reason, Blocked) and reason.refused:
+    if isinstance(reason, launches.Blocked) and reason.refused:
         remedy = f"Correct queue, account, qos and nodes of {partition} in the site file."
     return wrong(str(reason), remedy)
 
@@ -197,12 +186,8 @@ def run(
     probes: Sequence[SiteProbe], subjects: Sequence[Subject]
 ) -> Generator[ProbeResult, None, None]:
     """Runs the probes, each after those that it rests on: those of the site, then those of its
-    partitions, AT_ONCE at a time.
-
-    Partitions with the same nodes take turns; so do all where one could disturb another. The
-    results of a partition come once its job is over. Jobs are cancelled where the caller closes
-    this.
-    """
+    partitions, AT_ONCE at a time. Partitions with the same nodes take turns; so do all where one
+    could disturb another. Jobs are cancelled where the caller closes this."""
     roots: dict[str, str] = {}  # probe -> the wrong one that it rests on
     # A scheduler first, if there is one.
     first = min(subjects, key=lambda subject: subject.local)
@@ -213,11 +198,11 @@ def run(
     rows = grouped(subjects, lambda subject: subject.same_nodes)
 
     def check(row: Sequence[Subject]) -> list[ProbeResult]:
-        return [finding for s in row for finding in _run(of_partitions, s, s.name, dict(roots))]
+        return [result for s in row for result in _run(of_partitions, s, s.name, dict(roots))]
 
     most = AT_ONCE if all(subject.apart for subject in subjects) else 1
-    for findings in at_once(check, list(rows.values()), first.stop, most):
-        yield from findings
+    for results in at_once(check, list(rows.values()), first.stop, most):
+        yield from results
 
 
 def _run(
@@ -225,18 +210,18 @@ def _run(
 ) -> Iterator[ProbeResult]:
     for probe in probes:
         if root := next((roots[name] for name in probe.rests_on if name in roots), None):
-            finding: ProbeResult | None = not_tried("", rests_on=root)
+            result: ProbeResult | None = not_tried("", rests_on=root)
         else:
             root = probe.name
             try:
-                finding = probe.look(subject)
+                result = probe.look(subject)
             except SchedulerError as error:
                 ping = "`scontrol ping` shows whether it runs; SLURM_CONF names its file."
-                finding = wrong(str(error), ping)
-        if finding:
-            if finding.state != ProbeState.OK:
+                result = wrong(str(error), ping)
+        if result:
+            if result.state != ProbeState.OK:
                 roots[probe.name] = root
-            yield replace(finding, probe=probe.name, partition=partition)
+            yield replace(result, probe=probe.name, partition=partition)
 
 
 def subjects(

@@ -86,7 +86,6 @@ def loads(subject: Subject) -> ProbeResult:
 
 
 def scheduler_answers(subject: Subject) -> ProbeResult:
-    """The scheduler answers."""
     if unread := [scheduler.name for scheduler in subject.schedulers if not scheduler.is_read]:
         remedy = "Slurm, PBS and Flux are checked; `bisection run` works with others."
         return not_tried(f"{unread[0]} cannot be asked", remedy)
@@ -120,7 +119,6 @@ def accounting(subject: Subject) -> ProbeResult | None:
 
 
 def account(subject: Subject) -> ProbeResult | None:
-    """The queue is open to this user and account."""
     if subject.local:
         return None
     survey = _survey(subject)
@@ -144,7 +142,6 @@ def account(subject: Subject) -> ProbeResult | None:
 
 
 def nodes_up(subject: Subject) -> ProbeResult | None:
-    """Enough nodes of the queue take jobs."""
     if (info := subject.info) is None:
         return None
     feature = option_value(subject.access, "-C", "--constraint")
@@ -219,7 +216,6 @@ def _builds(subject: Subject, build: str) -> list[Step]:
 
 
 def modules_load(subject: Subject) -> ProbeResult | None:
-    """The modules of the site file load inside a job."""
     if not subject.modules:
         return None
     if unloaded := subject.trial.modules:
@@ -229,7 +225,6 @@ def modules_load(subject: Subject) -> ProbeResult | None:
 
 
 def program_builds(subject: Subject) -> ProbeResult:
-    """An MPI program builds on a node."""
     if subject.trial.build:
         return fault(subject.trial.build, subject.name)
     return ok(subject.trial.steps["build"].text.partition("\n")[0])
@@ -303,8 +298,8 @@ def alike(subject: Subject) -> ProbeResult:
     traits = {node["host"]: _traits(node) for node in nodes}
     usual = max(node["memory"] for node in nodes)
     for host, of_host in traits.items():
-        if of_host["cores"] < claimed:
-            text = f"the site file gives {claimed} cores, {host} has {of_host['cores']}"
+        if (cores := of_host["cores"]) < claimed:
+            text = f"the site file gives {claimed} cores, {host} has {cores}"
             return wrong(text, f"Correct `processor`, or {_refresh(subject)}.")
         if _alike("memory", of_host["memory"], usual):
             of_host["memory"] = usual
@@ -359,7 +354,6 @@ def as_known(subject: Subject) -> ProbeResult | None:
 
 
 def one_world(subject: Subject) -> ProbeResult:
-    """The launcher starts one MPI world for every layout."""
     for layout, outcome in subject.outcomes.items():
         if outcome.fault and not isinstance(outcome.fault, Misplaced):
             return fault(_of_layout(outcome.fault, layout), subject.name)
@@ -371,14 +365,13 @@ def one_world(subject: Subject) -> ProbeResult:
 
 
 def _of_layout(reason: Reason, layout: str) -> Reason:
-    """The fault of a layout; two ranks say enough of where all are."""
+    """The fault with its layout; two ranks say enough of where all are."""
     if isinstance(reason, Misplaced):
         return replace(reason, layout=layout, seats=reason.seats[:2])
     return replace(reason, layout=layout) if isinstance(reason, NoWorld | Worlds) else reason
 
 
 def cores_of_their_own(subject: Subject) -> ProbeResult:
-    """Each rank has cores of its own, for every layout."""
     for layout, outcome in subject.outcomes.items():
         if outcome.fault:
             reason = _of_layout(outcome.fault, layout)
@@ -423,16 +416,13 @@ def network_used(subject: Subject) -> ProbeResult | None:
     if sum(carried.values()) < LIMITS.carried:
         remedy = "Look at the MPI library's own report of its transport."
         return not_tried(f"no device counted them: {parts}", remedy)
-    wanted = some(_device(name, devices.get(name)) for name in sorted(expected))
+    abouts = dict.fromkeys(expected, "not up")
+    for name in expected & devices.keys():
+        rate = f", {devices[name]['rate']:g} Gb/s" if devices[name]["rate"] else ""
+        abouts[name] = devices[name]["kind"] + rate
+    wanted = some(f"{name} ({abouts[name]})" for name in sorted(expected))
     remedy = "Look at UCX_TLS, OMPI_MCA_pml, FI_PROVIDER and the MPI build."
     return wrong(f"{parts} of the bytes, not through {wanted}", remedy)
-
-
-def _device(name: str, device: Mapping[str, Any] | None) -> str:
-    if device is None:
-        return f"{name} (not up)"
-    rate = f", {device['rate']:g} Gb/s" if device["rate"] else ""
-    return f"{name} ({device['kind']}{rate})"
 
 
 def link_speed(subject: Subject) -> ProbeResult | None:
@@ -447,11 +437,9 @@ def link_speed(subject: Subject) -> ProbeResult | None:
         there = f"there is no {subject.site.name}.json"
         return not_tried(f"{now}; {there}", f"{_refresh(subject)} records them.")
     before = _speed(known["latency"], known["bandwidth"])
-    slow_start = outcome.latency > LIMITS.link_factor * known["latency"]
     narrow = outcome.bandwidth < known["bandwidth"] / LIMITS.link_factor
-    if slow_start or narrow:
-        key = (lambda link: link[3]) if narrow else (lambda link: -link[2])
-        link = min(outcome.links, key=key)
+    if narrow or outcome.latency > LIMITS.link_factor * known["latency"]:
+        link = min(outcome.links, key=lambda link: link[3] if narrow else -link[2])
         slow = f"{now} ({link[0]} to {link[1]})"
         gross = outcome.bandwidth < known["bandwidth"] / LIMITS.link_gross
         if link[4] > LIMITS.disturbed_sample and not gross:
@@ -472,8 +460,8 @@ def limits(subject: Subject) -> ProbeResult | None:
     The largest launch of the nightly tier is that of the patterns; what other kernels need hardly
     depends on the machine.
     """
-    trial, asked = subject.trial, _launch_limit(subject)
-    longest = subject.info.max_time if subject.info else None
+    trial, info, asked = subject.trial, subject.info, _launch_limit(subject)
+    longest = info.max_time if info else None
     if longest is not None and longest < asked:
         text = f"the queue gives a job {duration(longest)}, a launch asks for {duration(asked)}"
         remedy = "Choose a queue with a longer limit, or write max_time in extras."
@@ -481,14 +469,13 @@ def limits(subject: Subject) -> ProbeResult | None:
     if not trial.nodes:
         return None
     # A node may have more than its scheduler gives away, also where that is not enforced.
-    groups = subject.info.groups if subject.info else ()
+    groups = info.groups if info else ()
     given = {node.name: node.memory for group in groups for node in group.nodes if node.memory}
-    of_nodes = {
-        node["host"]: min(node["granted"], given.get(node["node"] or node["host"], math.inf))
+    memory, host = min(
+        (min(node["granted"], given.get(node["node"] or node["host"], math.inf)), node["host"])
         for node in trial.nodes
-    }
-    host = min(of_nodes, key=of_nodes.__getitem__)
-    memory = min(of_nodes[host], trial.memory or math.inf)
+    )
+    memory = min(memory, trial.memory or math.inf)
     buffers = LIMITS.patterns_memory * 2**20 * subject.partition["cores"]
     needed = LIMITS.node_memory * 2**30 + buffers
     if memory < needed:

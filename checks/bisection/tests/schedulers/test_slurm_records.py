@@ -108,7 +108,7 @@ WORDS = (
 
 def in_words(rng, *, lines=False):
     """What somebody may write into a node's Reason, Comment or Extra."""
-    words = WORDS.split() + ['{"seen":"CPUTot=2 Sockets=1"}', *(["\n"] if lines else [])]
+    words = [*WORDS.split(), '{"seen":"CPUTot=2 Sockets=1"}', *(["\n"] if lines else [])]
     return " ".join(rng.choices(words, k=rng.randrange(8)))
 
 

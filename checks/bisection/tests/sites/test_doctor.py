@@ -10,7 +10,6 @@ from houses import CHECK, make_house, told
 from running import start
 
 from bisection import cli
-from bisection.core.reasons.base import clause
 from bisection.sites import rules, site_files
 from bisection.sites.site_files import load_site
 
@@ -121,11 +120,11 @@ def test_site_that_does_not_load_in_time_is_not_measured(house, command_line, mo
     ],
 )
 def test_extras_defect(extras, says):
-    partition = {"fullname": "a:b", "extras": {}, "cores": 4, "detected": False, "environs": ["c"]}
+    partition = {"fullname": "a:b", "cores": 4, "detected": False, "environs": ["c"]}
     for of_partition, environ in ((extras, {}), ({}, extras)):
         environs = {"c": {"extras": environ}}
-        faults = rules.partition_faults(partition | {"extras": of_partition}, environs)
-        (fault,) = (clause(reason) for _, reason in faults)
+        part = partition | {"extras": of_partition}
+        ((_, fault),) = rules.partition_faults(part, environs)
         assert fault.startswith(f"a:b: {says}")
 
 

@@ -14,19 +14,8 @@ import pytest
 from made_cluster import GIB, KNOWN, PARTITION, Machine
 
 from bisection.commands import site_check
-from bisection.core.reasons import OUTER_FAULTS
+from bisection.core.reasons import OUTER_FAULTS, launches
 from bisection.core.reasons.base import Text
-from bisection.core.reasons.launches import (
-    Blocked,
-    CoreShared,
-    Infrastructure,
-    Misplaced,
-    NodeFault,
-    NotEnded,
-    NotStarted,
-    NoWorld,
-    Worlds,
-)
 from bisection.report.site import TITLES, WIDTH
 from bisection.schedulers.pbs import Pbs
 from bisection.schedulers.slurm import STATES, Slurm
@@ -138,7 +127,7 @@ def no_account(machine):
 
 def unbound(machine):
     survey(task_plugin="task/none")(machine)
-    launch(1, fault=Misplaced(seats=(SHARED,)))(machine)
+    launch(1, fault=launches.Misplaced(seats=(SHARED,)))(machine)
 
 
 def ports(state, *nodes):
@@ -146,10 +135,10 @@ def ports(state, *nodes):
     return lambda machine: [machine.trial.nodes[n]["networks"][0].update(port) for n in nodes]
 
 
-SHARED = CoreShared(host="n1", text="rank 1 on n1 (cpus 0) shares a core with rank 0")
+SHARED = launches.CoreShared(host="n1", text="rank 1 on n1 (cpus 0) shares a core with rank 0")
 DEFECT = Defect.of("lab.py", 3, "does not load: oops")
-WORLDS = Worlds(launcher="srun", worlds=8, size=1, asked=8)
-THREE_SHARE = Misplaced(seats=(SHARED,) * 3)
+WORLDS = launches.Worlds(launcher="srun", worlds=8, size=1, asked=8)
+THREE_SHARE = launches.Misplaced(seats=(SHARED,) * 3)
 TWO_SHARE = f"INVALID placement (layout node2): {SHARED}; {SHARED}"
 LINKS = [
     ("n1", "n2", 2e-6, 2e10, 0.9),
@@ -173,7 +162,7 @@ WRONG = [  # what spoils it, the probe, and what its result says
     (queue(closed=CLOSED), "account", "only members of g can use it"),
     (drained, "nodes", "1 of 3 up, 2 needed; n1 (bad DIMM), n2 (bad DIMM)"),
     (change(lambda m: m, refusal="no"), "placement", "layout mpi, 2x4x1: no"),
-    (job(fault=Blocked(job="7", waited=9.0, reason="Priority")), "job", "BLOCKED: job 7"),
+    (job(fault=launches.Blocked(job="7", waited=9.0, reason="Priority")), "job", "BLOCKED: job 7"),
     (job(modules={"openmpi": "no"}), "modules", "openmpi (no)"),
     (job(build=NO_MPICC), "program", "no MPI program could be built: no mpicc"),
     (steps(configure=FULL), "kernels", "No space left on device: Error: x"),
@@ -189,7 +178,7 @@ WRONG = [  # what spoils it, the probe, and what its result says
     (ports("down", 1), "alike", "mlx5_0 200 Gb/s on n1, not up on n2"),
     (known(microcode="0x0"), "facts", "microcode 0x0 -> 0x1 on n1, n2"),
     (ports("active", 0, 1), "facts", "mlx5_0 200 Gb/s -> 100 Gb/s on n1, n2"),
-    (launch(0, fault=NoWorld(launcher="x")), "world", "started no MPI world (layout mpi)"),
+    (launch(0, fault=launches.NoWorld(launcher="x")), "world", "started no MPI world (layout mpi)"),
     (launch(0, fault=WORLDS), "world", "instead of one of 8 (layout mpi)"),
     (launch(2, fault=THREE_SHARE), "cores", TWO_SHARE),
     (launch(0, carried={"eth0": 1.01}), "network", "not through mlx5_0 (infiniband, 200 Gb/s)"),
@@ -336,7 +325,13 @@ def test_who_closes_a_check_cancels_its_jobs(machine, tmp_path):
 
 
 def test_every_fault_of_a_job_has_a_remedy():
-    assert {*STATES.values(), Blocked, Infrastructure, NodeFault, NotEnded} < REMEDIES.keys()
+    assert {
+        *STATES.values(),
+        launches.Blocked,
+        launches.Infrastructure,
+        launches.NodeFault,
+        launches.NotEnded,
+    } < REMEDIES.keys()
     for kind in OUTER_FAULTS:
-        assert kind in REMEDIES or kind is NotStarted
-    assert probe_runner.fault(NotStarted(cause="x"), "p").remedy == probe_runner.LOOK
+        assert kind in REMEDIES or kind is launches.NotStarted
+    assert probe_runner.fault(launches.NotStarted(cause="x"), "p").remedy == probe_runner.LOOK

@@ -20,17 +20,8 @@ from running import TWO_CORES
 from bisection import schedulers
 from bisection.core import launchers
 from bisection.core.identity import Geometry
+from bisection.core.reasons import launches
 from bisection.core.reasons.base import Text
-from bisection.core.reasons.launches import (
-    Blocked,
-    CoreShared,
-    Infrastructure,
-    NodeFail,
-    NotEnded,
-    NoWorld,
-    Timeout,
-    Worlds,
-)
 from bisection.core.thresholds import LIMITS
 from bisection.schedulers.scheduler import JobState, Local, Scheduler
 from bisection.sites.cluster import jobs, node_facts
@@ -130,7 +121,7 @@ def test_a_folder_of_any_name_is_one_word_of_a_directive(tmp_path, name):
 def test_job_on_this_host_that_does_not_end_is_killed(tmp_path):
     endless = "trap : TERM; echo $BASHPID >number; while :; do sleep 1; done"
     fault = outcome_of(LOCAL, tmp_path, patience=1, steps=[Step("endless", endless)]).fault
-    assert isinstance(fault, Timeout)
+    assert isinstance(fault, launches.Timeout)
     assert fault.limit == 1
     with pytest.raises(ProcessLookupError):
         os.kill(int((tmp_path / "number").read_text()), 0)
@@ -154,13 +145,17 @@ def test_step_that_prints_much_or_hangs(tmp_path):
 @pytest.mark.parametrize(
     ("scheduler", "code", "values"),
     [
-        (Scripted(OVER, refuses=["sbatch: no"]), Blocked, {"refused": "sbatch: no"}),
-        (Scripted(JobState("PENDING", True, "Priority")), Blocked, {"reason": "Priority"}),
-        (Scripted(JobState("RUNNING", True, hosts="n1")), Timeout, {"nodes": "n1"}),
-        (Scripted(JobState("", True, error="sinfo: no")), Infrastructure, {"why": "sinfo: no"}),
+        (Scripted(OVER, refuses=["sbatch: no"]), launches.Blocked, {"refused": "sbatch: no"}),
+        (Scripted(JobState("PENDING", True, "Priority")), launches.Blocked, {"reason": "Priority"}),
+        (Scripted(JobState("RUNNING", True, hosts="n1")), launches.Timeout, {"nodes": "n1"}),
+        (
+            Scripted(JobState("", True, error="sinfo: no")),
+            launches.Infrastructure,
+            {"why": "sinfo: no"},
+        ),
         (Scripted(OVER), Text, {"text": "it ran on n[1-2]"}),
-        (Scripted(OVER, stopped=NodeFail(job="7")), NodeFail, {"job": "7"}),
-        (Scripted(OVER, output="@begin a\nbash: bad\n"), NotEnded, {"line": "bash: bad"}),
+        (Scripted(OVER, stopped=launches.NodeFail(job="7")), launches.NodeFail, {"job": "7"}),
+        (Scripted(OVER, output="@begin a\nbash: bad\n"), launches.NotEnded, {"line": "bash: bad"}),
     ],
 )
 def test_job_that_does_not_end_says_why(tmp_path, monkeypatch, scheduler, code, values):
@@ -245,10 +240,10 @@ FOUR = [node("a", "0x1", "0x2", "0x4", "0x8")]
     ("ranks", "shape", "nodes", "wrong"),
     [
         ("a 0-1, a 2-3, b 0,2, b 1,3", (2, 2, 1), UNALIKE, []),
-        ("a 0-1, a 2-3, b 0, b 2", (2, 2, 1), UNALIKE, [(CoreShared, "b")]),
+        ("a 0-1, a 2-3, b 0, b 2", (2, 2, 1), UNALIKE, [(launches.CoreShared, "b")]),
         ("a 0-1, a 2-3", (1, 2, 2), FOUR, []),  # each thread has a core
-        ("a 0, a 2-3", (1, 2, 2), FOUR, [(CoreShared, "a")]),
-        ("a 0-3, a 0-3", (1, 2, 2), FOUR, [(CoreShared, "a")] * 2),
+        ("a 0, a 2-3", (1, 2, 2), FOUR, [(launches.CoreShared, "a")]),
+        ("a 0-3, a 0-3", (1, 2, 2), FOUR, [(launches.CoreShared, "a")] * 2),
         ("a 0, a 1", (2, 1, 1), FOUR, [(Text, "")]),
     ],
 )
@@ -301,8 +296,8 @@ def test_trial_on_this_host(tmp_path, commands, monkeypatch):
     right, strange, broken = trial.outcomes
     assert right.fault is None
     assert len({cpus for _, cpus in right.ranks}) == 2
-    assert (type(strange.fault), strange.fault.worlds) == (Worlds, 2)
-    assert isinstance(broken.fault, NoWorld)
+    assert (type(strange.fault), strange.fault.worlds) == (launches.Worlds, 2)
+    assert isinstance(broken.fault, launches.NoWorld)
     assert "no-such-option" in broken.fault.line
 
 
