@@ -52,10 +52,8 @@ def test_queues_of_flux(flux_here):
     assert (known.cores, known.gres, batch.groups[0].up) == (8, "gpu:2", 1)
     assert str(off.closed).startswith("queue off: it has ")
     assert off.max_nodes is None
-    assert [(group.known.gres, len(group.nodes), group.up) for group in off.groups] == [
-        ("", 2, 0),
-        ("gpu:2", 1, 1),
-    ]
+    groups = [(group.known.gres, len(group.nodes), group.up) for group in off.groups]
+    assert groups == [("", 2, 0), ("gpu:2", 1, 1)]
 
 
 def test_a_flux_that_does_not_answer(commands):

@@ -197,25 +197,25 @@ def refused_by_reframe(folder):
     [
         (
             *('"duo", nodes=2', '"quad-2", queue="duo", nodes=1'),
-            "13: does not load: two partitions are called 'quad-2': 'quad-2' with nodes=1 in line "
-            "12, queue duo, and 'quad' with nodes=[1, 2, 4] in line 13; rename one",
+            "'quad-2': 'quad-2' with nodes=1 in line 12, queue duo, "
+            "and 'quad' with nodes=[1, 2, 4] in line 13",
         ),
         (
             *('"quad", nodes=[1, 2, 4]', '"duo", queue="du.o", nodes=4'),
-            "13: does not load: two partitions are called 'duo': 'duo' with nodes=2 in line 12, "
-            "and 'duo' with nodes=4 in line 13, queue du.o; rename one",
+            "'duo': 'duo' with nodes=2 in line 12, and 'duo' with nodes=4 in line 13, queue du.o",
         ),
     ],
 )
 def test_partitions_of_one_name_are_refused(cluster, command_line, old, new, says):
     """Results of one would be stored under the other."""
     partitions = FACTS["partitions"] | {"quad-2": FACTS["partitions"]["duo"]}
-    folder = cluster(old, new, partitions=partitions)
+    folder, says = cluster(old, new, partitions=partitions), f"{says}; rename one"
+    line = f"site-configs/vc.py:13: does not load: two partitions are called {says}"
     code, printed, _ = command_line("doctor", "--system", "vc")
-    assert (code, printed.splitlines()[0]) == (2, f"site-configs/vc.py:{says}")
+    assert (code, printed.splitlines()[0]) == (2, line)
     code, _, errors = command_line("run", "--system", "vc")
-    assert (code, errors) == (2, f"bisection run: error: site-configs/vc.py:{says}\n")
-    assert says.partition(": does not load: ")[2] in refused_by_reframe(folder)
+    assert (code, errors) == (2, f"bisection run: error: {line}\n")
+    assert f"two partitions are called {says}" in refused_by_reframe(folder)
 
 
 def test_partitions_of_one_name_that_are_written_by_hand(house, command_line):

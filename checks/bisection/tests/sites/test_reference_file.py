@@ -20,10 +20,7 @@ from bisection.sites.site_files import Site
 @pytest.fixture(scope="module")
 def silent(site):
     """The site `localhost`, whose partition claims no references."""
-    quiet = [
-        {**partition, "extras": {**partition["extras"], "references": []}}
-        for partition in site.partitions
-    ]
+    quiet = [{**p, "extras": {**p["extras"], "references": []}} for p in site.partitions]
     return dataclasses.replace(site, partitions=quiet)
 
 
