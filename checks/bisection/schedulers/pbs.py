@@ -16,9 +16,9 @@ from bisection.schedulers.scheduler import JobState, Scheduler
 
 # Resources that every node has; others are the site's own, and tell kinds of node apart.
 STANDARD = {
-    *("accelerator_memory", "aoe", "arch", "eoe", "hbmem", "host", "mem", "naccelerators"),
-    *("ncpus", "ngpus", "nodect", "vmem", "vnode"),
-}
+    "accelerator_memory", "aoe", "arch", "eoe", "hbmem", "host", "mem", "naccelerators",
+    "ncpus", "ngpus", "nodect", "vmem", "vnode",
+}  # fmt: skip
 FREE = {"free", "job-busy", "job-exclusive", "resv-exclusive", "busy"}  # now or later
 USUAL = {"enabled": "True", "started": "True", "from_route_only": "False"}  # of a queue
 WHOLE = {"default_excl", "default_exclhost", "force_excl", "force_exclhost"}

@@ -36,17 +36,12 @@ SOURCES = paths.ROOT / "src"
 KERNEL = "bisection-patterns"  # the one that is built soonest
 EXIT = 3  # what a rank leaves with
 LONGEST_LAUNCH = 15 * 60  # s, Launch.time_limit (bisection/rfm/launch.py)
-
-
 STEPS = {  # of a build, by what is wrong where they fail
     "configure": "CMake does not configure the kernels",
     "compile": "a kernel does not compile",
     "kernel": "a kernel does not run",
 }
-TRAITS = (
-    *("model", "num_cpus_per_core", "num_sockets", "cores"),
-    *("governor", "smt", "microcode", "kernel", "memory"),
-)
+TRAITS = "model num_cpus_per_core num_sockets cores governor smt microcode kernel memory".split()
 OF_NODES = {"num_cpus_per_core": "CPUs per core", "num_sockets": "sockets", "smt": "SMT"}
 HANGS = "its launch did not end in 10 s"
 OTHER_LAUNCHER = "Use another launcher, or its option that ends all ranks with one."

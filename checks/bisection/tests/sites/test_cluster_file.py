@@ -183,6 +183,13 @@ def test_defects_of_the_file_have_a_line(cluster, old, new, where, words):
     assert words in f"{lines}\n"
 
 
+QUAD_TWICE = (
+    "'quad-2': 'quad-2' with nodes=1 in line 12, queue duo, "
+    "and 'quad' with nodes=[1, 2, 4] in line 13"
+)
+DUO_TWICE = "'duo': 'duo' with nodes=2 in line 12, and 'duo' with nodes=4 in line 13, queue du.o"
+
+
 def refused_by_reframe(folder):
     """What ReFrame prints where it does not take vc.py."""
     program = "import sys; from reframe.frontend.cli import main; sys.exit(main())"
@@ -195,15 +202,8 @@ def refused_by_reframe(folder):
 @pytest.mark.parametrize(
     ("old", "new", "says"),
     [
-        (
-            *('"duo", nodes=2', '"quad-2", queue="duo", nodes=1'),
-            "'quad-2': 'quad-2' with nodes=1 in line 12, queue duo, "
-            "and 'quad' with nodes=[1, 2, 4] in line 13",
-        ),
-        (
-            *('"quad", nodes=[1, 2, 4]', '"duo", queue="du.o", nodes=4'),
-            "'duo': 'duo' with nodes=2 in line 12, and 'duo' with nodes=4 in line 13, queue du.o",
-        ),
+        ('"duo", nodes=2', '"quad-2", queue="duo", nodes=1', QUAD_TWICE),
+        ('"quad", nodes=[1, 2, 4]', '"duo", queue="du.o", nodes=4', DUO_TWICE),
     ],
 )
 def test_partitions_of_one_name_are_refused(cluster, command_line, old, new, says):
