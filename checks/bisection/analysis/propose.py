@@ -22,8 +22,8 @@ from bisection.core.references import Case, faults, lookup, span_of
 from bisection.core.thresholds import LIMITS
 from bisection.core.units import CONTEXT, COUNTED, KIND_OF_UNIT
 from bisection.sites.reference_edit import EditableReferences
-from bisection.sites.reference_edit import Path_ as Place
-from bisection.sites.site import Defect, Site
+from bisection.sites.reference_edit import ReferencePath as Place
+from bisection.sites.site_files import Defect, Site
 from bisection.store.database import Session, Store
 from bisection.store.selection import LeftOut, of_no_use
 

@@ -17,10 +17,10 @@ from bisection.core.format import plural
 from bisection.core.reasons.base import Text
 from bisection.core.verdicts import Exit
 from bisection.report.words import defect_line
+from bisection.sites.lock_rules import lock_findings
 from bisection.sites.reference_rules import read, reference_defects
 from bisection.sites.rules import check_defects, site_defects
-from bisection.sites.site import Defect, load_site, require_site, site_file, site_names
-from bisection.sites.stored import lock_findings
+from bisection.sites.site_files import Defect, load_site, require_site, site_file, site_names
 from bisection.store.sample_file import StoreError
 from bisection.store.sync import opened
 
@@ -47,7 +47,7 @@ def act(options: argparse.Namespace) -> Exit:
         sites = {site.name: site for site in loaded}
     findings = []
     for site in sites.values():
-        findings += [*site.defects, *site_defects(site), *lock_findings(site)]
+        findings += [*site_defects(site), *lock_findings(site)]
     findings += check_defects(sites.values(), everywhere=system is None)
     name = "*" if system is None else site_file(system).stem
     files = sorted(references.path(name).parent.glob(f"{name}.yaml"))

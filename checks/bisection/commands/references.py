@@ -29,7 +29,7 @@ from bisection.core.units import COUNTED, KINDS
 from bisection.core.verdicts import BisectionError, Exit
 from bisection.report.words import defect_line, group
 from bisection.sites.reference_edit import EditableReferences
-from bisection.sites.site import Site, load_site, require_site
+from bisection.sites.site_files import Site, load_site, require_site
 from bisection.store.database import Session, Store
 from bisection.store.selection import HELP, LeftOut, select
 from bisection.store.sync import opened

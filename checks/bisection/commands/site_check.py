@@ -16,10 +16,10 @@ from bisection.core.verdicts import Exit
 from bisection.report.lines import fitting
 from bisection.report.site import result_lines, untried
 from bisection.sites.before_run import choose_partitions
-from bisection.sites.cluster import check
-from bisection.sites.cluster.check import State
-from bisection.sites.cluster.check_probes import PROBES
-from bisection.sites.site import load_site, require_site
+from bisection.sites.cluster import probe_runner
+from bisection.sites.cluster.probe_runner import ProbeState
+from bisection.sites.cluster.probes import PROBES
+from bisection.sites.site_files import load_site, require_site
 
 CODES = {Exit.FAILED: "a probe is WRONG", Exit.NOT_MEASURED: "a probe was not tried"}
 
@@ -43,8 +43,8 @@ def act(options: argparse.Namespace) -> Exit:
     try:
         shutil.rmtree(folder, ignore_errors=True)  # of an earlier check
         folder.mkdir(parents=True)
-        subjects = check.subjects(site, partitions, folder, options.patience)
-        with contextlib.closing(check.run(PROBES, subjects)) as findings:
+        subjects = probe_runner.subjects(site, partitions, folder, options.patience)
+        with contextlib.closing(probe_runner.run(PROBES, subjects)) as findings:
             for place, group in itertools.groupby(findings, lambda finding: finding.partition):
                 print(f"{site.name}:{place}" if place else site.name)
                 of_place = []
@@ -55,15 +55,15 @@ def act(options: argparse.Namespace) -> Exit:
                 for line in untried(of_place):
                     print(line, flush=True)
                 states += [finding.state for finding in of_place]
-        if State.WRONG not in states:
+        if ProbeState.WRONG not in states:
             shutil.rmtree(folder)
     finally:
         for build in folder.glob("*.kernels"):
             shutil.rmtree(build, ignore_errors=True)
-    counts = ", ".join(f"{states.count(state)} {state}" for state in State if state in states)
+    counts = ", ".join(f"{states.count(state)} {state}" for state in ProbeState if state in states)
     kept = f"; output of the jobs: {paths.shown(folder)}" if any(folder.glob("*")) else ""
     text = f"site check {site.name}: {counts} in {time.monotonic() - begin:.0f} s{kept}"
     print("\n".join(fitting(text)))
-    if State.WRONG in states:
+    if ProbeState.WRONG in states:
         return Exit.FAILED
-    return Exit.NOT_MEASURED if State.NOT_TRIED in states else Exit.OK
+    return Exit.NOT_MEASURED if ProbeState.NOT_TRIED in states else Exit.OK

@@ -24,9 +24,9 @@ from bisection.kernels.spack.externals import SpackError
 from bisection.kernels.spack.site_environment import environment_for
 from bisection.report import site_new as words
 from bisection.report.lines import fitting
-from bisection.schedulers.survey import SchedulerError
-from bisection.sites.cluster import facts, new
-from bisection.sites.cluster.new import Draft
+from bisection.schedulers.survey import SchedulerError, SchedulerSurvey
+from bisection.sites.cluster import draft, facts
+from bisection.sites.cluster.draft import Draft
 
 CODES = {
     Exit.FAILED: "a decision is left to you",
@@ -80,10 +80,10 @@ def checked(options: argparse.Namespace) -> Path:
     return file
 
 
-def create(options: argparse.Namespace, file: Path, known: new.Survey) -> Draft:
+def create(options: argparse.Namespace, file: Path, known: SchedulerSurvey) -> Draft:
     """Writes NAME.py and NAME.json, or prints NAME.py; returns the draft."""
     begin = time.monotonic()
-    site = new.draft(options, known)
+    site = draft.first_draft(options, known)
     if options.dry_run:
         if site.parts:
             site.decisions.append("no job ran (--dry-run): launchers are not proven")
@@ -92,9 +92,9 @@ def create(options: argparse.Namespace, file: Path, known: new.Survey) -> Draft:
     show(*words.about(site))
     try_out(site)
     text = words.site_file(site)
-    draft = {"draft": hashlib.sha256(text.encode()).hexdigest()} if site.all_decisions else {}
+    unfinished = {"draft": hashlib.sha256(text.encode()).hexdigest()} if site.all_decisions else {}
     if known.kind:
-        facts.write(facts.file_of(file), {**site.facts, **draft})
+        facts.write(facts.file_of(file), {**site.facts, **unfinished})
     paths.write_whole(file, text)
     show(*write_environment(site), *(words.decisions(site) or ["nothing is left to decide"]))
     names = f"{paths.shown(file)}" + (f" and {file.stem}.json" if known.kind else "")
@@ -121,18 +121,18 @@ def write_environment(site: Draft) -> list[str]:
     return [f"wrote {paths.shown(file)} for -p spack"]
 
 
-def refresh(file: Path, known: new.Survey) -> Draft:
+def refresh(file: Path, known: SchedulerSurvey) -> Draft:
     """Writes NAME.json anew for the partitions of NAME.py; returns the draft."""
-    site, target = new.refreshed(file, known), facts.file_of(file)
+    site, target = draft.refreshed(file, known), facts.file_of(file)
     before = facts.old(target)
     show(*words.about(site))
     try_out(site)
-    if odd := [part.name for part in site.parts if new.unlike(part, before)]:
+    if odd := [part.name for part in site.parts if draft.unlike(part, before)]:
         show(f"not as recorded, tried a second time: {', '.join(odd)}")
-        second = new.refreshed(file, known)
+        second = draft.refreshed(file, known)
         second.parts = [part for part in second.parts if part.name in odd]
         try_out(second)
-        new.take_better(site, second)
+        draft.take_better(site, second)
     facts.write(target, site.facts)
     changes = facts.compare(before, site.facts) if before else []
     if lines := [*words.decisions(site), *words.moved(changes)]:
@@ -143,5 +143,5 @@ def refresh(file: Path, known: new.Survey) -> Draft:
 
 
 def try_out(site: Draft) -> None:
-    for part in new.try_out(site):
+    for part in draft.try_out(site):
         show(words.tried(part))

@@ -20,7 +20,7 @@ from bisection.runs.model import Request
 from bisection.schedulers.scheduler import Scheduler
 from bisection.sites import before_run
 from bisection.sites.cluster import facts
-from bisection.sites.site import load_site, require_site
+from bisection.sites.site_files import load_site, require_site
 from bisection.store.database import Store
 from bisection.store.sample_file import StoreError
 

@@ -4,8 +4,8 @@ from collections.abc import Iterable
 
 from bisection.core.grouping import grouped
 from bisection.report.lines import fitting
-from bisection.sites.cluster.check import Finding, State
-from bisection.sites.cluster.check_probes import PROBES
+from bisection.sites.cluster.probe_runner import ProbeResult, ProbeState
+from bisection.sites.cluster.probes import PROBES
 
 TITLES = {probe.name: probe.title for probe in PROBES}
 WIDTH = max(map(len, TITLES.values()))
@@ -13,24 +13,24 @@ WIDTH = max(map(len, TITLES.values()))
 BELOW = " " * 15  # further lines of a result begin below its title
 
 
-def result_lines(finding: Finding) -> list[str]:
+def result_lines(finding: ProbeResult) -> list[str]:
     """The lines of a result: its words, and for what is wrong or not tried what
     to do. None for what rests on another result: `untried` has them together."""
     if finding.rests_on:
         return []
     title = f"{TITLES[finding.probe]:<{WIDTH}}"
     lines = fitting(f"  {finding.state:<9}  {title}  {finding.text}", BELOW)
-    if finding.state != State.OK:
+    if finding.state != ProbeState.OK:
         lines += fitting(f"{BELOW}-> {finding.remedy}", f"{BELOW}   ")
     return lines
 
 
-def untried(findings: Iterable[Finding]) -> list[str]:
+def untried(findings: Iterable[ProbeResult]) -> list[str]:
     """The lines on results of one partition that rest on others, by these."""
     resting = (finding for finding in findings if finding.rests_on)
     lines: list[str] = []
     for root, rest in grouped(resting, lambda finding: finding.rests_on).items():
         titles = ", ".join(TITLES[finding.probe] for finding in rest)
         why = f'as "{TITLES[root]}" is not ok'
-        lines += fitting(f"  {State.NOT_TRIED:<9}  {why}: {titles}", f"{BELOW[:-2]}")
+        lines += fitting(f"  {ProbeState.NOT_TRIED:<9}  {why}: {titles}", f"{BELOW[:-2]}")
     return lines

@@ -11,8 +11,8 @@ from typing import Any
 from bisection.core import paths
 from bisection.core.format import amount, duration, one_line, plural, some
 from bisection.core.thresholds import LIMITS
-from bisection.schedulers.survey import Survey
-from bisection.sites.cluster.new import Draft, Part
+from bisection.schedulers.survey import SchedulerSurvey
+from bisection.sites.cluster.draft import Draft, DraftPartition
 
 WIDTH = 100
 
@@ -59,7 +59,7 @@ def _comment(text: str, start: str, further: str = "") -> str:
     )
 
 
-def _call(part: Part) -> str:
+def _call(part: DraftPartition) -> str:
     """The call of common.partition, on as many lines as it needs."""
     words = [f'"{part.name}"', *(f"{name}={_value(v)}" for name, v in part.choices.items())]
     line = f"        common.partition({', '.join(words)}),"
@@ -73,7 +73,7 @@ def _value(value: Any) -> str:
     return str(value) if isinstance(value, bool) else json.dumps(value, ensure_ascii=False)
 
 
-def described(part: Part) -> str:
+def described(part: DraftPartition) -> str:
     """Returns what a partition is, and the results of its launchers."""
     queue, known = part.queue, part.group.known
     text = f"{plural(len(part.group.nodes), 'node')} of {plural(known.cores, 'core')}"
@@ -97,7 +97,7 @@ def described(part: Part) -> str:
     return "; ".join([text, *(str(fault) for _, fault in others if fault)])
 
 
-def called(part: Part) -> str:
+def called(part: DraftPartition) -> str:
     """Returns that a partition has another name than its queue, and why."""
     return f"called {part.name}, as {part.taken} is the name of another partition"
 
@@ -105,7 +105,7 @@ def called(part: Part) -> str:
 # ---- what is printed ----
 
 
-def _scheduler(survey: Survey) -> str:
+def _scheduler(survey: SchedulerSurvey) -> str:
     cluster = f", cluster {survey.cluster}" if survey.cluster else ""
     return f"{survey.kind} {survey.version}".rstrip() + cluster
 
@@ -126,7 +126,7 @@ def about(site: Draft) -> list[str]:
     ]
 
 
-def tried(part: Part) -> str:
+def tried(part: DraftPartition) -> str:
     """Returns the results of the trial job of a partition."""
     job = f"job {part.trial.job}: " if part.trial.job else ""
     if part.outcome is None:  # why, `decisions` says of all partitions together

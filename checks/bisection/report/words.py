@@ -25,7 +25,7 @@ from bisection.judge.alarms import by_check, causes
 from bisection.judge.decision import BAD
 from bisection.runs.command import rerun
 from bisection.runs.model import Request, RunVerdict
-from bisection.sites.site import Defect
+from bisection.sites.site_files import Defect
 
 
 def defect_line(defect: Defect) -> str:

@@ -33,11 +33,11 @@ class Flux(Scheduler):
     def __init__(self, name: str) -> None:
         super().__init__(name, "Flux", ["flux"])
 
-    def read(self, account: str) -> survey.Survey:
+    def read(self, account: str) -> survey.SchedulerSurvey:
         """The survey of its named queues, for any bank."""
         nodes: dict[str, list[survey.Node]] = {}
-        states = ["-s", "free,allocated,down"]
-        for where, state, count, cores, gpus, names in _rows("resource", "list", *states, NODES):
+        listed = _rows(NODES, "resource", "list", "-s", "free,allocated,down")
+        for where, state, count, cores, gpus, names in listed:
             gres = f"gpu:{int(gpus) // int(count)}" if int(gpus) else ""
             down = state if state == "down" else ""
             for name in expanded(names) if names else ():
@@ -45,7 +45,7 @@ class Flux(Scheduler):
                 for queue in where.split(","):
                     nodes.setdefault(queue, []).append(node)
         queues = []
-        for name, submission, scheduling, limit, most in _rows("queue", "list", QUEUES):
+        for name, submission, scheduling, limit, most in _rows(QUEUES, "queue", "list"):
             if name:
                 fields = {"submission": submission, "scheduling": scheduling}
                 empty = None if name in nodes else survey.no_nodes(name)
@@ -56,7 +56,9 @@ class Flux(Scheduler):
         if not queues:
             return super().read(account)
         version = re.search(r"commands:\s*(\S+)", ask("flux", "version").text)
-        return survey.Survey(self.title, self.name, version[1] if version else "", queues=queues)
+        return survey.SchedulerSurvey(
+            self.title, self.name, version[1] if version else "", queues=queues
+        )
 
     def ping(self) -> Answer:
         return ask("flux", "uptime")
@@ -79,12 +81,10 @@ class Flux(Scheduler):
             setattr(wanted, name, getattr(job.fluxjob, name))
         wanted.duration = limit
         feature = option_value(access, "--requires")
-        attributes = {
-            "queue": option_value(access, *self.queue_options),
-            "bank": option_value(access, *self.account_options),
-            "constraint": {"properties": [feature]} if feature else None,
-        }
-        for name, value in attributes.items():
+        queue = option_value(access, *self.queue_options)
+        bank = option_value(access, *self.account_options)
+        constraint = {"properties": [feature]} if feature else None
+        for name, value in (("queue", queue), ("bank", bank), ("constraint", constraint)):
             if value:
                 wanted.setattr(f"system.{name}", value)
         job.fluxjob = wanted
@@ -116,10 +116,9 @@ class Flux(Scheduler):
         return Blocked(job=number, reason=state.reason)
 
 
-def _rows(what: str, action: str, *options: str) -> list[list[str]]:
-    """What a command of Flux lists in a format, its last word; SchedulerError if it fails."""
-    *more, layout = options
-    answer = ask("flux", what, action, "-n", *more, "-o", layout)
+def _rows(layout: str, *command: str) -> list[list[str]]:
+    """What a command of Flux lists in a format; SchedulerError if it fails."""
+    answer = ask("flux", *command, "-n", "-o", layout)
     if not answer:
         raise survey.SchedulerError("Flux", answer.error)
     bars = layout.count("|")

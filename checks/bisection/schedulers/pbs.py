@@ -16,9 +16,9 @@ from bisection.schedulers.scheduler import JobState, Scheduler
 
 # Resources that every node has; others are the site's own, and tell kinds of node apart.
 STANDARD = {
-    *("accelerator_memory", "aoe", "arch", "eoe", "hbmem", "host", "mem", "naccelerators"),
-    *("ncpus", "ngpus", "nodect", "vmem", "vnode"),
-}
+    "accelerator_memory", "aoe", "arch", "eoe", "hbmem", "host", "mem", "naccelerators",
+    "ncpus", "ngpus", "nodect", "vmem", "vnode",
+}  # fmt: skip
 FREE = {"free", "job-busy", "job-exclusive", "resv-exclusive", "busy"}  # now or later
 USUAL = {"enabled": "True", "started": "True", "from_route_only": "False"}  # of a queue
 WHOLE = {"default_excl", "default_exclhost", "force_excl", "force_exclhost"}
@@ -32,18 +32,15 @@ def queues(
         ways = [name]
         if fields.get("queue_type") == "Route":
             ways = str(fields.get("route_destinations", "")).split(",")
-        members = {
-            host: node
-            for host, node in nodes.items()
-            if any(_serves(node, way, known.get(way, {})) for way in ways)
-        }
+        serve = [(way, known.get(way, {})) for way in ways]
+        members = [pair for pair in nodes.items() if any(_serves(pair[1], *way) for way in serve)]
         limits = fields.get("resources_max", {})
         most = str(limits.get("nodect", ""))
-        sharing = {node.get("sharing", "") for node in members.values()}
+        sharing = {node.get("sharing", "") for _, node in members}
         empty = None if members else survey.no_nodes(name)
         yield survey.QueueInfo(
             name=name,
-            groups=survey.groups_of(_node(host, node) for host, node in members.items()),
+            groups=survey.groups_of(_node(host, node) for host, node in members),
             max_time=survey.seconds_of(str(limits.get("walltime", ""))),
             max_nodes=int(most) if most.isdecimal() else None,
             whole_nodes=bool(sharing) and sharing <= WHOLE,
@@ -94,12 +91,10 @@ class Pbs(Scheduler):
     def __init__(self, name: str) -> None:
         super().__init__(name, "PBS", ["pbsnodes", "qsub"])
 
-    def read(self, account: str) -> survey.Survey:
-        queue, node = (
-            _json("qstat", "-Q", "-f", "-F", "json"),
-            _json("pbsnodes", "-a", "-F", "json"),
-        )
-        return survey.Survey(
+    def read(self, account: str) -> survey.SchedulerSurvey:
+        queue = _json("qstat", "-Q", "-f", "-F", "json")
+        node = _json("pbsnodes", "-a", "-F", "json")
+        return survey.SchedulerSurvey(
             kind=self.title,
             reframe=self.name,
             version=str(queue.get("pbs_version", "")),

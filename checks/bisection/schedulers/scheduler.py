@@ -14,7 +14,7 @@ from typing import Any
 from bisection.core.commands import Answer, option_value
 from bisection.core.identity import Geometry
 from bisection.core.reasons.base import Reason, Text
-from bisection.schedulers.survey import Survey
+from bisection.schedulers.survey import SchedulerSurvey
 
 # A scheduler's command that did not reach the scheduler.
 UNREACHABLE = re.compile(
@@ -81,11 +81,11 @@ class Scheduler:
 
     # ---- the scheduler ----
 
-    def read(self, account: str) -> Survey:
+    def read(self, account: str) -> SchedulerSurvey:
         """The survey of its queues for an account, "" for the user's own; SchedulerError if it does
         not answer."""
         unread = f"{self.title} is not read yet: fill in queue, nodes, launcher, processor"
-        return Survey(self.title, self.name, decisions=[Text(unread)])
+        return SchedulerSurvey(self.title, self.name, decisions=[Text(unread)])
 
     def ping(self) -> Answer:
         """Its answer to a question; a good one if it is not asked."""
@@ -104,8 +104,7 @@ class Scheduler:
         return []
 
     def hosts(self, access: Sequence[str]) -> Mapping[str, str] | None:
-        """The nodes of the queue of jobs with these options: its name of each -> its own; None if
-        it is not asked."""
+        """The nodes of the queue that these options name: its name -> its own; None: not asked."""
         return None
 
     def topology(self) -> str:
@@ -113,8 +112,7 @@ class Scheduler:
         return ""
 
     def events(self, hosts: Iterable[str]) -> Mapping[str, float]:
-        """When something last happened by which facts of these hosts may no longer hold: event ->
-        Unix time."""
+        """Events by which facts of these hosts may no longer hold -> their last Unix time."""
         return {}
 
     # ---- ask: what a job asks for ----
@@ -139,8 +137,8 @@ class Scheduler:
     # ---- place: whether a job can run ----
 
     def place(self, job: Any) -> str | None:
-        """Its words why it could never place a job, whose script is in the current folder; "" if it
-        could, None if it cannot be asked."""
+        """Why it could never place a job, whose script is in the current folder; "" if it could,
+        None if it cannot be asked."""
         return None
 
     def is_full(self, refused: str) -> bool:
@@ -156,8 +154,8 @@ class Scheduler:
     def look(self, job: Any) -> JobState:
         """Where a job is. Here, ReFrame's back-end asks."""
         job.scheduler.poll(job)
-        alive = not job.finished()
-        return JobState(job.state or "", alive, hosts=",".join(hosts_of(job.nodelist)))
+        hosts = ",".join(hosts_of(job.nodelist))
+        return JobState(job.state or "", not job.finished(), hosts=hosts)
 
     def queued(self, name: str) -> list[QueuedJob] | None:
         """The jobs of a name; None if it does not answer."""
@@ -187,9 +185,7 @@ class Local(Scheduler):
     is_local = is_read = True
 
     def is_here(self) -> bool:
-        """True of every host."""
         return True
 
-    def read(self, account: str) -> Survey:
-        """A survey without queues."""
-        return Survey(kind="", reframe=self.name)
+    def read(self, account: str) -> SchedulerSurvey:
+        return SchedulerSurvey(kind="", reframe=self.name)

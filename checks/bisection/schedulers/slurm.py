@@ -12,30 +12,20 @@ from typing import Any
 
 from bisection.core.commands import Answer, all_errors, ask, option_value
 from bisection.core.identity import Geometry
+from bisection.core.reasons import launches
 from bisection.core.reasons.base import Reason
-from bisection.core.reasons.launches import (
-    Blocked,
-    Cancelled,
-    Infrastructure,
-    JobFault,
-    NodeFail,
-    NodeFault,
-    OutOfMemory,
-    Timeout,
-    not_shared,
-)
 from bisection.schedulers import slurm_records as records
 from bisection.schedulers.scheduler import UNREACHABLE, JobState, QueuedJob, QueueNode, Scheduler
-from bisection.schedulers.survey import Survey
+from bisection.schedulers.survey import SchedulerSurvey
 
-STATES: dict[str, type[JobFault]] = {  # in which it stopped a job
-    "TIMEOUT": Timeout,
-    "DEADLINE": Timeout,
-    "NODE_FAIL": NodeFail,
-    "BOOT_FAIL": NodeFail,
-    "OUT_OF_MEMORY": OutOfMemory,
-    "CANCELLED": Cancelled,
-    "PREEMPTED": Cancelled,
+STATES: dict[str, type[launches.JobFault]] = {  # in which it stopped a job
+    "TIMEOUT": launches.Timeout,
+    "DEADLINE": launches.Timeout,
+    "NODE_FAIL": launches.NodeFail,
+    "BOOT_FAIL": launches.NodeFail,
+    "OUT_OF_MEMORY": launches.OutOfMemory,
+    "CANCELLED": launches.Cancelled,
+    "PREEMPTED": launches.Cancelled,
 }
 ALIVE = ("CONFIGURING", "PENDING", "REQUEUED", "RUNNING", "SUSPENDED")
 # Its words for what it cannot place, now or ever; sbatch takes it, and it waits.
@@ -63,7 +53,7 @@ class Slurm(Scheduler):
         no_slurm = "Could not establish a configuration source"
         return super().is_here() and no_slurm not in ask("scontrol", "ping").stderr
 
-    def read(self, account: str) -> Survey:
+    def read(self, account: str) -> SchedulerSurvey:
         return records.read(account)
 
     def ping(self) -> Answer:
@@ -192,14 +182,14 @@ class Slurm(Scheduler):
         if state in STATES:
             return _stopped(state, job, record)
         if record.get("ExitCode") == NOT_LAUNCHED:
-            why = not_shared(record.get("BatchHost", ""), record.get("WorkDir", ""))
-            return Infrastructure(why=why)
-        number = str(job.jobid)
-        unlisted = f"the scheduler did not list job {number}, which is {state}"
+            why = launches.not_shared(record.get("BatchHost", ""), record.get("WorkDir", ""))
+            return launches.Infrastructure(why=why)
         lost = UNREACHABLE.search(error)
         if not lost and state not in ALIVE:
             return None
-        return Infrastructure(why=error if lost else unlisted, scheduler=self.name, jobs=(number,))
+        unlisted = f"the scheduler did not list job {job.jobid}, which is {state}"
+        why = error if lost else unlisted
+        return launches.Infrastructure(why=why, scheduler=self.name, jobs=(str(job.jobid),))
 
 
 def job_record(jobid: str) -> tuple[dict[str, str], str]:
@@ -209,13 +199,9 @@ def job_record(jobid: str) -> tuple[dict[str, str], str]:
 
 
 def node_rows(fields: str, partition: str = "", names: str = "") -> list[list[str]]:
-    """Fields of nodes: a row per node and partition.
-
-    Args:
-        fields: sinfo's, with bars between them; the last one may contain bars.
-        partition: Slurm's; "" for all, hidden ones too.
-        names: of the nodes, in Slurm's compressed form; "" for all.
-    """
+    """Fields of nodes, sinfo's, with bars between them, of which the last may contain bars: a row
+    per node and partition. Of one partition, "" for all, hidden ones too, and of the nodes with
+    these names in Slurm's compressed form, "" for all."""
     where = ["-p", partition] if partition else ["--all"]  # sinfo does not take both
     where += ["-n", names] if names else []
     lines = ask("sinfo", "-h", "-N", *where, "-o", fields).text.splitlines()
@@ -224,24 +210,16 @@ def node_rows(fields: str, partition: str = "", names: str = "") -> list[list[st
 
 
 def missing(options: Sequence[str]) -> list[tuple[str, str]]:
-    """The nodes that are down or drained, each with Slurm's reason, if they are why a job has no
-    place: enough nodes would take it with them, and do not without them.
-
-    Args:
-        options: the job's, for sbatch.
-    """
+    """The nodes that are down or drained, each with Slurm's reason, if they are why a job with
+    these options for sbatch has no place: enough nodes would take it with them, and do not without
+    them."""
     partition = option_value(options, *Slurm.queue_options)
     rows = node_rows("%N|%P|%T|%E", partition, option_value(options, "-w", "--nodelist"))
     # Slurm's usual partition has a star
     nodes = {row[0]: row[2:] for row in rows if partition or row[1].endswith("*")}
-    down = [
-        (name, why) for name, (state, why) in nodes.items() if state.startswith(records.UNAVAILABLE)
-    ]
-    ranks, per_node = (
-        int(option_value(options, *option) or 1)
-        for option in (("-n", "--ntasks"), ("--ntasks-per-node",))
-    )
-    needed = math.ceil(ranks / per_node)
+    down = [(n, why) for n, (state, why) in nodes.items() if state.startswith(records.UNAVAILABLE)]
+    ranks = int(option_value(options, "-n", "--ntasks") or 1)
+    needed = math.ceil(ranks / int(option_value(options, "--ntasks-per-node") or 1))
     return down if len(nodes) - len(down) < needed <= len(nodes) else []
 
 
@@ -255,22 +233,21 @@ def _stopped(state: str, job: Any, record: dict[str, str]) -> Reason:
     """The reason of a job that Slurm stopped, in its end state."""
     kind, nodes, why = STATES[state], record.get("NodeList", ""), record.get("Reason", "")
     unstarted = state == "DEADLINE" and not nodes
-    if unstarted or (kind is Cancelled and job.is_cancelling):  # at max_pending_time
-        if unstarted:
-            why = why or "DeadLine"
+    if unstarted or (kind is launches.Cancelled and job.is_cancelling):  # at max_pending_time
         waited = job.completion_time - job.submit_time if job.completion_time else 0.0
-        return Blocked(job=str(job.jobid), waited=waited, reason=why)
+        why = why or ("DeadLine" if unstarted else "")
+        return launches.Blocked(job=str(job.jobid), waited=waited, reason=why)
     at = {"job": str(job.jobid), "nodes": nodes}
-    if kind is Timeout:
-        return Timeout(**at, limit=job.time_limit or 0.0)
-    if kind is OutOfMemory:
-        return OutOfMemory(**at)
+    if kind is launches.Timeout:
+        return launches.Timeout(**at, limit=job.time_limit or 0.0)
+    if kind is launches.OutOfMemory:
+        return launches.OutOfMemory(**at)
     rows = node_rows("%N|%T|%E", names=nodes) if nodes else []
-    if kind is NodeFail:
+    if kind is launches.NodeFail:
         bad = {name: why for name, now, why in rows if now.startswith(("down", "fail", "error"))}
-        return NodeFail(**at, down=tuple(bad.items()))
+        return launches.NodeFail(**at, down=tuple(bad.items()))
     # Slurm cancels a job whose prolog fails, and drains the node.
     for name, now, why in rows:
         if now.startswith("drain") and "prolog" in why.lower():
-            return NodeFault(cause="the prolog failed", host=name, line=why)
-    return Cancelled(**at, state=state)
+            return launches.NodeFault(cause="the prolog failed", host=name, line=why)
+    return launches.Cancelled(**at, state=state)

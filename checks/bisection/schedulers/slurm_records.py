@@ -16,8 +16,8 @@ from bisection.core.reasons.base import Text
 from bisection.schedulers import survey
 
 MPI_TYPES = ("pmix", "cray_shasta", "pmi2")  # the order in which they are tried
-# Of a node's state: the words in which it takes jobs, and how those begin in which it does not, of
-# sinfo alone and in all.
+# Words of a node's state in which it takes jobs, and how those begin in which it does not: in
+# sinfo, and in all.
 TAKES_JOBS = {"idle", "allocated", "mixed", "completing", "planned", "reserved"}
 UNAVAILABLE = ("down", "drain", "fail", "error", "inval", "maint", "reboot", "unknown")
 TAKES_NONE = (*UNAVAILABLE, "blocked", "future", "no_respond", "not_resp", "perfctrs", "undrain")
@@ -63,7 +63,7 @@ def configuration(text: str) -> dict[str, str]:
 # ---- the survey ----
 
 
-def read(account: str) -> survey.Survey:
+def read(account: str) -> survey.SchedulerSurvey:
     """The survey of this host's Slurm for an account, "" for the user's own; SchedulerError if its
     controller does not answer."""
     texts = []
@@ -76,11 +76,14 @@ def read(account: str) -> survey.Survey:
     with contextlib.suppress(KeyError):  # a container may have no name of it
         user = pwd.getpwuid(os.geteuid()).pw_name
     accounts, default = _accounts(user, known.get("ClusterName", ""))
-    needed = "associations" in known.get("AccountingStorageEnforce", "")
-    undecided = needed and not account and not default
+    needed, decisions = "associations" in known.get("AccountingStorageEnforce", ""), []
+    if needed and not account and not default:
+        such = some(accounts) if accounts else "no account is known"
+        text = f"jobs need an account and {user} has no default one: account= one of {such}"
+        decisions.append(Text(text, next="Write account=... in the site file."))
     accounting = bool(ask("sacct", "--noheader", "--allocations", "--starttime=now-1minutes"))
     groups = set(ask("id", "-Gnz").text.split("\0"))
-    return survey.Survey(
+    return survey.SchedulerSurvey(
         kind="Slurm",
         # ReFrame's slurm asks sacct; its squeue sees jobs leave the queue.
         reframe="slurm" if accounting else "squeue",
@@ -92,14 +95,8 @@ def read(account: str) -> survey.Survey:
         accounts=accounts,
         mpi_types=mpi_types(ask("srun", "--mpi=list"), known.get("MpiDefault", "none")),
         task_plugin=known.get("TaskPlugin", "").replace("(null)", "task/none"),
-        decisions=[_account_open(user, accounts)] if undecided else [],
+        decisions=decisions,
     )
-
-
-def _account_open(user: str, accounts: Sequence[str]) -> Text:
-    known = some(accounts) if accounts else "no account is known"
-    text = f"jobs need an account and {user} has no default one: account= one of {known}"
-    return Text(text, next="Write account=... in the site file.")
 
 
 def node(fields: Mapping[str, str]) -> survey.Node:
@@ -132,13 +129,9 @@ def node(fields: Mapping[str, str]) -> survey.Node:
 def queues(
     partitions: str, nodes: str, account: str, groups: set[str], accounts: Sequence[str] = ()
 ) -> Iterator[survey.QueueInfo]:
-    """Yields the queues, of one-line records that `scontrol show` prints of partitions and nodes.
-
-    Args:
-        partitions, nodes: the records.
-        account: that jobs will use, "" if it is not known.
-        groups, accounts: of the user; no accounts if they are not known.
-    """
+    """Yields the queues, of one-line records that `scontrol show` prints of partitions and nodes;
+    for the account that jobs will use, "" if it is not known, and the groups and accounts of the
+    user, no accounts if they are not known."""
     members: dict[str, list[survey.Node]] = {}
     for fields in node_records(nodes):
         for queue in filter(None, fields.get("Partitions", "").split(",")):
@@ -192,10 +185,8 @@ def _accounts(user: str, cluster: str) -> tuple[list[str], str]:
     """The accounts of a user on a cluster, and the default one; nothing without a database, which
     may be that of several clusters."""
     words = ["sacctmgr", "-nP", "show", "assoc", f"user={user}", f"cluster={cluster}"]
-    names, defaults = (
-        sorted({*answer.text.split()}) if answer else []
-        for answer in (ask(*words, *only, "format=account") for only in ([], ["onlydefaults"]))
-    )
+    answers = ask(*words, "format=account"), ask(*words, "onlydefaults", "format=account")
+    names, defaults = (sorted({*answer.text.split()}) if answer else [] for answer in answers)
     return names, (defaults or [""])[0]
 
 

@@ -47,8 +47,12 @@ class Group:
         return self.nodes[0]
 
     @property
+    def down(self) -> tuple[tuple[str, str], ...]:
+        return tuple((node.name, node.down) for node in self.nodes if node.down)
+
+    @property
     def up(self) -> int:
-        return sum(not node.down for node in self.nodes)
+        return len(self.nodes) - len(self.down)
 
 
 @dataclass(frozen=True)
@@ -65,7 +69,7 @@ class QueueInfo:
 
 
 @dataclass(frozen=True)
-class Survey:
+class SchedulerSurvey:
     """A scheduler, and what of it matters to a site file."""
 
     kind: str  # Slurm, PBS, ...

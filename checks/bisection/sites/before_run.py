@@ -13,29 +13,29 @@ from bisection.core.parser import Parser
 from bisection.core.verdicts import TIERS, BisectionError
 from bisection.sites.reference_rules import read, reference_defects
 from bisection.sites.rules import in_site_file, partition_faults
-from bisection.sites.site import Defect, Site, line_of, load_site
+from bisection.sites.site_files import Defect, Site, line_of, load_site
 
 Partitions = Sequence[dict[str, Any]]
 
 
 def name_patterns(arguments: Sequence[str]) -> list[str]:
     """The patterns of -n among ReFrame's arguments, each of which must select a test of the site;
-    none where -c adds files with tests of their own.
-
-    Raises:
-        BisectionError: one is no regular expression.
+    none where -c adds files with tests of their own. BisectionError: one is no regular expression.
     """
     parser = Parser(prog="bisection run", add_help=False)
     parser.add_argument("-n", "--name", action="append", default=[])
     parser.add_argument("-c", "--checkpath", action="append")
     options = parser.parse_known_args(arguments)[0]
-    names = options.name
-    for name in names:
-        try:
-            re.compile(name)
-        except re.error as error:
-            raise BisectionError(f"-n {name}: no regular expression: {error}") from None
-    return [] if options.checkpath else names
+    for name in options.name:
+        _require_pattern("-n", name)
+    return [] if options.checkpath else options.name
+
+
+def _require_pattern(option: str, text: str) -> None:
+    try:
+        re.compile(text)
+    except re.error as error:
+        raise BisectionError(f"{option} {text}: no regular expression: {error}") from None
 
 
 def choose_partitions(site: Site, system: str) -> Partitions:
@@ -49,15 +49,8 @@ def choose_partitions(site: Site, system: str) -> Partitions:
 
 
 def unusable(site: Site, partitions: Partitions) -> list[Defect]:
-    """The defects by which no launch could be placed, or none be judged by its references.
-
-    Args:
-        site: the site, loaded.
-        partitions: those of the run.
-
-    Returns:
-        Defects of the partitions, and of a reference file that is no mapping in YAML.
-    """
+    """The defects by which no launch could be placed, or none be judged by its references: of the
+    partitions of the run, and of a reference file that is no mapping in YAML."""
     defects = [
         defect
         for partition in partitions
@@ -70,12 +63,8 @@ def unusable(site: Site, partitions: Partitions) -> list[Defect]:
 
 
 def unknown_queues(file: Path, partitions: Partitions) -> list[Defect]:
-    """The defects of partitions whose queue the scheduler does not know, which is asked.
-
-    Args:
-        file: of the site.
-        partitions: those of the run.
-    """
+    """The defects of partitions of a site file whose queue the scheduler, which is asked, does not
+    know."""
     defects = []
     queues_of: dict[str, list[str]] = {}
     for partition in partitions:
@@ -96,16 +85,14 @@ def unknown_queue(name: str, known: Sequence[str]) -> str:
 
 
 def choose_environ(site: Site, partitions: Partitions, asked: str | None) -> str:
-    """ReFrame's pattern of the environments that a run builds the kernels in.
+    """ReFrame's pattern of the environments that a run builds the kernels in. BisectionError: there
+    is no such environment, or none that builds kernels.
 
     Args:
         site: the site.
         partitions: those of the run.
         asked: the option -p; None for `system`, and where the site has none of that name, for its
             environments that build kernels, without those that install them by Spack.
-
-    Raises:
-        BisectionError: there is no such environment, or none that builds kernels.
     """
     names = dict.fromkeys(name for part in partitions for name in part["environs"])
     features = {name: site.environs[name]["features"] for name in names}
@@ -115,11 +102,9 @@ def choose_environ(site: Site, partitions: Partitions, asked: str | None) -> str
     if asked is None:
         unaided = [name for name in known if "spack" not in features[name]]
         return "system" if "system" in known else "|".join(map(re.escape, unaided or known))
-    try:
-        if any(re.match(asked, name) for name in known):
-            return asked
-    except re.error as error:
-        raise BisectionError(f"-p {asked}: no regular expression: {error}") from None
+    _require_pattern("-p", asked)
+    if any(re.match(asked, name) for name in known):
+        return asked
     raise BisectionError(f"-p {asked}: no such environment; {site.name} has {some(known)}")
 
 

@@ -18,7 +18,7 @@ from bisection.core.references import choose, is_index
 INDEX = ["$partition", "$environ", "geometry", "case", "method"]  # of a check without one
 
 NOTE = r"\d+ sessions to \d{4}-\d{2}-\d{2}"  # how a note of a proposal begins
-Path_ = tuple[str, ...]  # check, keys of the index, metric
+ReferencePath = tuple[str, ...]  # check, keys of the index, metric
 
 
 class EditableReferences:
@@ -42,7 +42,7 @@ class EditableReferences:
             raise ValueError(f"{file} is not a mapping of checks")
         self.tree = tree
 
-    def where(self, case: Mapping[str, Any], metric: str) -> Path_:
+    def where(self, case: Mapping[str, Any], metric: str) -> ReferencePath:
         """The place of the reference of a test case: the keys that ReFrame takes for it, and from
         where none fits on its own values.
 
@@ -57,7 +57,7 @@ class EditableReferences:
             path.append(case[name] if key is None else key)
         return (*path, metric)
 
-    def own(self, case: Mapping[str, Any], metric: str) -> Path_:
+    def own(self, case: Mapping[str, Any], metric: str) -> ReferencePath:
         """The place of a reference of this test case alone: its own values. ValueError as above."""
         return (case["check"], *(case[name] for name in self._index(case)), metric)
 
@@ -68,7 +68,7 @@ class EditableReferences:
             raise ValueError(f"{case['check']} has the $index {index}: it cannot be amended")
         return index
 
-    def get(self, path: Path_) -> Any:
+    def get(self, path: ReferencePath) -> Any:
         """The reference, or the branch, at a place; None if there is none."""
         data: Any = self.tree
         for key in path:
@@ -77,11 +77,11 @@ class EditableReferences:
             data = data[key]
         return data
 
-    def comment(self, path: Path_) -> str:
+    def comment(self, path: ReferencePath) -> str:
         """The comment behind the reference at a place; "" if there is none."""
         return _comment(self.get(path[:-1]), path[-1])[0]
 
-    def put(self, path: Path_, entry: Sequence[float | None], note: str) -> None:
+    def put(self, path: ReferencePath, entry: Sequence[float | None], note: str) -> None:
         """Sets the reference at a place, with a note behind it. Parts that aliases share with
         other places are copied first: the others stay. So are those that ReFrame takes as long as
         the place has no part of its own. Comments of a person stay."""

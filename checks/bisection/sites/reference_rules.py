@@ -2,7 +2,7 @@
 
 import difflib
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -11,18 +11,19 @@ import yaml
 
 from bisection.core import paths, references
 from bisection.core.format import one_line, plural, some
+from bisection.core.grouping import grouped
 from bisection.core.units import KIND_OF_UNIT, UNITS
-from bisection.sites.site import Defect, Site, site_names
+from bisection.sites.site_files import Defect, Site, site_names
 
 PROVENANCE = ("date", "sessions", "lock")
 
 Faults = Iterator[tuple[int, str]]  # line and text
-# A case without references that its partition claims: the metrics, and whether its method is new.
-Uncovered = tuple[references.Case, list[str], bool]
+# (check, partition) -> cases without references, each with its metrics
+Lacking = dict[tuple[str, str], list[tuple[references.Case, list[str]]]]
 
 
 class Lined(dict[Any, Any]):
-    """A mapping of a reference file that knows the line of each key."""
+    """A mapping of a reference file, with the line of each key."""
 
     lines: Mapping[Any, int]
 
@@ -102,9 +103,11 @@ def reference_defects(
                 branch = Branch(str(name), {**(recorded or {})})
                 defects += _check(entry, content.lines[name], site, branch)
         if site is not None and site.checks:
-            uncovered = [*_uncovered(content, site, recorded or {})]
-            defects += coverage(content, uncovered)
-            notes += unjudged(content, paths.shown(file), uncovered)
+            lacking, new = _uncovered(content, site, recorded or {})
+            defects += coverage(content, lacking)
+            for (check, part, method), names in new.items():  # as a run has it
+                text = references.not_judged(method, part, paths.shown(file), names)
+                notes.append((content.lines[check], text))
     return [
         *(Defect.of(file, line, text) for line, text in defects),
         *(Defect.of(file, line, text, is_note=True) for line, text in notes),
@@ -122,12 +125,8 @@ def provenance(content: Lined) -> Faults:
             yield line, f"provenance has no {name}"
 
 
-def coverage(content: Lined, uncovered: Iterable[Uncovered]) -> Faults:
+def coverage(content: Lined, lacking: Lacking) -> Faults:
     """Every test case must find the references whose kind its partition claims."""
-    lacking: dict[tuple[str, str], list[tuple[references.Case, list[str]]]] = {}
-    for case, without, is_new in uncovered:
-        if not is_new:
-            lacking.setdefault((case["check"], case["$partition"]), []).append((case, without))
     for (check, partition), cases in lacking.items():
         case, metrics = cases[0]
         names = [f"{name} {case[name]}" for name in ("geometry", "case", "method") if case[name]]
@@ -136,24 +135,16 @@ def coverage(content: Lined, uncovered: Iterable[Uncovered]) -> Faults:
         yield content.lines.get(check, 1), f"{partition} claims references, and {none}"
 
 
-def unjudged(content: Lined, shown: str, uncovered: Iterable[Uncovered]) -> Faults:
-    """Yields a note on each method that was added since the file was made, as a run has it."""
-    new: dict[tuple[str, str, str], dict[str, None]] = {}
-    for case, without, is_new in uncovered:
-        if is_new:
-            key = case["check"], case["$partition"], case["method"]
-            new.setdefault(key, {}).update(dict.fromkeys(without))
-    for (check, partition, method), metrics in new.items():
-        yield content.lines[check], references.not_judged(method, partition, shown, metrics)
-
-
-def _uncovered(content: Lined, site: Site, recorded: Mapping[str, str]) -> Iterator[Uncovered]:
-    """Yields the cases without a reference that their partition claims: the metrics, and whether
-    the method was added since the file was made."""
+def _uncovered(
+    content: Lined, site: Site, recorded: Mapping[str, str]
+) -> tuple[Lacking, dict[tuple[str, str, str], dict[str, None]]]:
+    """The cases without a reference that their partition claims; and the metrics by (check,
+    partition, method) where the method was added since the file was made."""
     claims = {part["fullname"]: part["extras"].get("references", []) for part in site.partitions}
-    methods: dict[str, set[str]] = {}
-    for case in site.cases:
-        methods.setdefault(case["check"], set()).add(case["method"])
+    of_checks = grouped(site.cases, lambda case: case["check"]).items()
+    methods = {check: {case["method"] for case in cases} for check, cases in of_checks}
+    lacking: Lacking = {}
+    new: dict[tuple[str, str, str], dict[str, None]] = {}
     for case in site.cases:
         entry, claimed = content.get(case["check"]), claims[case["$partition"]]
         known = references.lookup(entry, case)
@@ -161,9 +152,13 @@ def _uncovered(content: Lined, site: Site, recorded: Mapping[str, str]) -> Itera
             continue
         kinds = {name: KIND_OF_UNIT.get(unit_of(name, recorded) or "") for name in case["required"]}
         if without := [name for name in kinds if kinds[name] in claimed and name not in known]:
+            place = case["check"], case["$partition"]
             others = methods[case["check"]] - {case["method"]}
-            is_new = bool(entry) and references.is_new_method(entry or {}, case, others)
-            yield case, without, is_new
+            if entry and references.is_new_method(entry, case, others):
+                new.setdefault((*place, case["method"]), {}).update(dict.fromkeys(without))
+            else:
+                lacking.setdefault(place, []).append((case, without))
+    return lacking, new
 
 
 def unit_of(metric: str, recorded: Mapping[str, str]) -> str | None:
@@ -190,12 +185,8 @@ class Branch:
         return self.name + (f" for {', '.join(self.place)}" if self.place else "")
 
     def fault(self, key: Any, lines: Mapping[Any, int]) -> str | None:
-        """Why ReFrame takes a key of this level for no value, or for too many.
-
-        Args:
-            key: the key.
-            lines: key -> line, of all keys of the level.
-        """
+        """Why ReFrame takes a key of this level, of which `lines` has the line of each, for no
+        value, or for too many."""
         name = self.index[0]
         values = list(dict.fromkeys(c[name] for c in self.cases if c[name] is not None))
         if isinstance(key, str):

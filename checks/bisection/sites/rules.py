@@ -14,11 +14,11 @@ from bisection.core.grouping import grouped
 from bisection.core.references import is_numbered_as
 from bisection.core.units import KINDS
 from bisection.core.verdicts import TIERS
-from bisection.sites.site import Defect, Site, line_of
+from bisection.sites.site_files import Defect, Site, line_of
 
 FIELDS = ("nodes", "ranks", "ranks_per_node", "threads")
 
-Facts = Mapping[str, Any]  # of a partition, a check or a test, as the probe reports them
+Facts = Mapping[str, Any]  # of a partition, a check or a test, as load_process.py reports them
 Placed = Iterator[tuple[str, str]]  # key of the partition in the site file, what is wrong
 
 
@@ -31,8 +31,11 @@ def is_text(value: Any) -> bool:
 
 
 def is_list(value: Any) -> bool:
-    """True if it is a list."""
     return isinstance(value, list)
+
+
+def is_names(value: Any) -> bool:
+    return isinstance(value, list) and all(isinstance(name, str) for name in value)
 
 
 def is_march(value: Any) -> bool:
@@ -58,10 +61,7 @@ EXTRAS: dict[str, tuple[Callable[[Any], bool], str]] = {
     "binding": (is_list, "a list of launcher options is allowed"),
     "granted": (is_text, "a text is allowed, such as 1 of 2: CPU quota 0.5"),
     "references": (is_list, "a list is allowed, of ratio, time"),
-    "network": (
-        lambda value: is_list(value) and all(isinstance(part, str) for part in value),
-        "a list is allowed, of adapters such as mlx5_0",
-    ),
+    "network": (is_names, "a list is allowed, of adapters such as mlx5_0"),
     "topology": (is_text, "the path of a file is allowed"),
     "scratch": (
         is_scratch,
@@ -72,7 +72,9 @@ NOWHERE = "no partition and environment of any site can run"
 
 
 def site_defects(site: Site) -> Iterator[Defect]:
-    """Yields the defects of a site's partitions, beyond ReFrame's own schema."""
+    """Yields the defects of a site file: why it does not load, then those of its partitions beyond
+    ReFrame's own schema."""
+    yield from site.defects
     used = {case["$partition"] for case in site.cases}
     for partition in site.partitions:
         wrong = [*partition_faults(partition, site.environs), *claim_faults(site, partition)]
@@ -85,13 +87,8 @@ def site_defects(site: Site) -> Iterator[Defect]:
 def in_site_file(
     site: Site, partition: Facts, wrong: Iterable[tuple[str, str]]
 ) -> Iterator[Defect]:
-    """Yields the defects of a partition, with file and line.
-
-    Args:
-        site: the site.
-        partition: the partition.
-        wrong: keys of the partition in the site file, each with what is wrong.
-    """
+    """Yields the defects of a partition, with file and line; each of `wrong` has the key of the
+    partition in the site file, and what is wrong with it."""
     for key, text in wrong:
         yield Defect.of(site.path, line_of(site.path, partition["name"], key), text)
 
@@ -145,20 +142,16 @@ def claim_faults(site: Site, partition: Facts) -> Placed:
     if not isinstance(claimed, list):
         return
     if unknown := [repr(kind) for kind in claimed if kind not in KINDS]:
-        allowed = f"allowed are {some(KINDS)}"
-        yield "references", f"{name}: extras.references has {some(unknown)}: {allowed}"
+        has = f"{name}: extras.references has {some(unknown)}"
+        yield "references", f"{has}: allowed are {some(KINDS)}"
     elif claimed and not file.exists():
         claim = f"{name} claims references of kind {some(claimed)}"
         yield "references", f"{claim}, and there is no {paths.shown(file)}"
 
 
 def check_defects(sites: Iterable[Site], everywhere: bool) -> Iterator[Defect]:
-    """Yields the defects of checks.
-
-    Args:
-        sites: the sites that run them; those that do not load are passed over.
-        everywhere: whether these are all sites: then what none of them runs is a defect.
-    """
+    """Yields the defects of checks by the sites that run them; those that do not load are passed
+    over. Where these are all sites (everywhere), what none of them runs is a defect."""
     sites = [site for site in sites if site.checks]
     checks = {name: check for site in sites for name, check in site.checks.items()}
     tests = grouped((test for site in sites for test in site.tests), itemgetter("check"))

@@ -19,7 +19,7 @@ from bisection.core import paths
 from bisection.kernels import tables
 from bisection.kernels.spack import externals, program
 from bisection.report.text import comparison_as_json, comparison_text
-from bisection.sites.site import load_site
+from bisection.sites.site_files import load_site
 from bisection.store.selection import select
 
 # As in a terminal. Children of nohup, and of a shell's `&`, ignore signals that tests send.

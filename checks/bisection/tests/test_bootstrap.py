@@ -11,7 +11,7 @@ import pytest
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
-from bisection.sites.site import site_names
+from bisection.sites.site_files import site_names
 
 SPACK_ENV = Path(__file__).resolve().parents[3] / "spack-env"
 BOOTSTRAP = SPACK_ENV / "bootstrap.sh"

@@ -23,6 +23,7 @@ What was not seen is left out. site-configs/common_cluster.py reads it for ReFra
 import contextlib
 import hashlib
 import json
+import math
 from collections.abc import Iterable, Iterator, Mapping
 from datetime import datetime
 from pathlib import Path
@@ -77,7 +78,6 @@ def is_draft(site_file: Path) -> bool:
 
 
 def write(file: Path, facts: Facts) -> None:
-    """Writes the facts; OSError if that is not possible."""
     paths.write_whole(file, json.dumps(facts, indent=1) + "\n")
 
 
@@ -94,7 +94,7 @@ def compare(before: Facts, after: Facts) -> list[tuple[str, Any, Any]]:
         was, now, words = flat_before.get(name), flat_after.get(name), set(name.split("."))
         alike = was == now
         if words & set(MEASURED) and was and now:
-            alike = abs(now - was) <= LIMITS.fact_noise * max(abs(now), abs(was))
+            alike = math.isclose(was, now, rel_tol=LIMITS.fact_noise)
         if not alike and not words & set(PASSING):
             moved.append((name, was, now))
     return moved
@@ -110,24 +110,15 @@ def _flat(facts: Any, name: str = "") -> Iterator[tuple[str, Any]]:
 
 
 def outdated(site: Path, schedulers: Iterable[Scheduler]) -> str | None:
-    """Returns why the facts of a site may no longer hold: one of the nodes that they are of booted,
-    or the scheduler's configuration changed. Of a large machine some other node boots every day.
-
-    Args:
-        site: the site file.
-        schedulers: those of its partitions.
-
-    Returns:
-        None if they are newer, or there are none, or no scheduler says when.
-    """
+    """Returns why the facts of a site file may no longer hold, by the schedulers of its partitions:
+    one of the nodes that they are of booted, or the scheduler's configuration changed. Of a large
+    machine some other node boots every day. None if they are newer, or not there."""
     known = old(file_of(site))
     try:
         written = datetime.fromisoformat(known["written"].replace("Z", "+00:00")).timestamp()
     except (KeyError, ValueError):  # which the site file itself reports
         return None
-    hosts = {
-        host for partition in known["partitions"].values() for host in partition.get("boot", {})
-    }
+    hosts = {host for part in known["partitions"].values() for host in part.get("boot", {})}
     for scheduler in schedulers:
         for event, since in scheduler.events(hosts).items():
             if since > written:

@@ -49,7 +49,7 @@ class Step:
 
 
 @dataclass(frozen=True)
-class Ended:
+class StepEnd:
     """How a step ended."""
 
     code: int  # STOPPED: it ran to its limit
@@ -63,15 +63,15 @@ class Finished:
     """The remains of a job that ended."""
 
     job: str = ""
-    steps: dict[str, Ended] = field(default_factory=dict)  # those that ended, by name
+    steps: dict[str, StepEnd] = field(default_factory=dict)  # those that ended, by name
     hosts: list[str] = field(default_factory=list)  # as far as the scheduler names them
     memory: float | None = None  # B per host, by the scheduler
     fault: Reason | None = None  # it did not run to its end
 
 
 @dataclass(frozen=True)
-class Request:
-    """A job that is wanted of a scheduler, which cancels it where it is not over in time."""
+class JobRequest:
+    """A job that is wanted of a scheduler, and cancelled where it is not over in time."""
 
     name: str
     access: Sequence[str]  # the scheduler's options: --partition=duo, --account=a, --exclusive
@@ -83,14 +83,9 @@ class Request:
     variables: Mapping[str, str] = field(default_factory=dict)  # of the environment of all steps
     stop: threading.Event = field(default_factory=threading.Event)  # once set, it is cancelled
 
-    @property
-    def output(self) -> Path:
-        return self.folder / f"{self.name}.out"
-
-    @property
-    def errors(self) -> Path:
-        """The file that the scheduler writes, and the script's own shell."""
-        return self.output.with_suffix(".err")
+    def file(self, suffix: str) -> Path:
+        """Its script (sh), its output (out), or what its shell and the scheduler say (err)."""
+        return self.folder / f"{self.name}.{suffix}"
 
 
 # ---- the script ----
@@ -108,7 +103,7 @@ step() {
 """
 
 
-def script(request: Request, steps: Sequence[Step]) -> list[str]:
+def script(request: JobRequest, steps: Sequence[Step]) -> list[str]:
     """The lines of a job's script."""
     lines = [PRELUDE]
     lines += [f"export {name}={shlex.quote(text)}" for name, text in request.variables.items()]
@@ -123,22 +118,22 @@ def script(request: Request, steps: Sequence[Step]) -> list[str]:
 STEP = re.compile(r"^@begin (\S+)\n(.*?)\n?\n@end (\d+) (\S+) (\S+)$", re.M | re.S)
 
 
-def read_steps(text: str) -> dict[str, Ended]:
+def read_steps(text: str) -> dict[str, StepEnd]:
     """The steps that ended, from the output of a job."""
     return {
-        name: Ended(int(code), float(last) - float(first), words, float(last))
+        name: StepEnd(int(code), float(last) - float(first), words, float(last))
         for name, words, code, first, last in STEP.findall(text)
     }
 
 
 # ---- ReFrame's job ----
 
-_client = threading.Lock()  # ReFrame writes and submits in the current folder of this process
+_client = threading.Lock()
 
 
 @contextlib.contextmanager
-def _in_folder(request: Request) -> Iterator[None]:
-    """The folder of a job as the current one, for one thread at a time."""
+def _in_folder(request: JobRequest) -> Iterator[None]:
+    """ReFrame writes and submits in the current folder of this process: one thread at a time."""
     with _client, osext.change_dir(request.folder):
         yield
 
@@ -156,7 +151,7 @@ def _start_reframe() -> None:
     runtime.init_runtime(own)
 
 
-def _job(request: Request, seconds: float) -> Any:
+def _job(request: JobRequest, seconds: float) -> Any:
     """ReFrame's job, which asks for some seconds."""
     _start_reframe()
     scheduler, name = getscheduler(request.scheduler.name)(), request.name
@@ -170,7 +165,7 @@ def _job(request: Request, seconds: float) -> Any:
     return job
 
 
-def refusal(request: Request, seconds: float) -> str | None:
+def refusal(request: JobRequest, seconds: float) -> str | None:
     """The scheduler's words why it could never place a job of some seconds, which is not submitted;
     "" if it could, None if it cannot be asked."""
     with _in_folder(request):
@@ -179,45 +174,47 @@ def refusal(request: Request, seconds: float) -> str | None:
         return request.scheduler.place(job)
 
 
-def _refused(request: Request, job: Any) -> str:
+def _refused(request: JobRequest, job: Any) -> str:
     """Submits a job; returns all that was printed if the scheduler refused it, else ""."""
     try:
         with _in_folder(request):
             job.submit()
+        return ""
     except SpawnedProcessError as error:
         words = all_errors(error.command.split()[0], error.stderr or "")
         return words or str(error).partition(":\n")[0]
     except (ReframeError, OSError) as error:
         return str(error)
-    return ""
 
 
-def _state(request: Request, job: Any) -> JobState:
-    """Where a job is."""
+def _state(request: JobRequest, job: Any) -> JobState:
     try:
         return request.scheduler.look(job)
     except (ReframeError, OSError) as error:
         return JobState("", alive=True, error=str(error))
 
 
-def _cancel(request: Request, job: Any) -> None:
+def _cancel(request: JobRequest, job: Any) -> None:
     """Cancels a job, and waits a moment for its end: of one on this host, ReFrame kills what does
     not end by itself."""
     with contextlib.suppress(ReframeError, OSError):
         job.cancel()
-    look = partial(_state, request, job)
-    _polled(look, lambda state: not state.alive, GRACE, threading.Event())
+    _polled(partial(_state, request, job), _is_over, GRACE, threading.Event())
 
 
-def run(request: Request, steps: Sequence[Step]) -> Finished:
+def _is_over(state: JobState) -> bool:
+    return not state.alive
+
+
+def run(request: JobRequest, steps: Sequence[Step]) -> Finished:
     """Submits one job, waits for its end and reads what its steps printed.
 
     A job that is not over in time, or that the caller interrupts, is cancelled. Each step runs
     whatever the one before it ended with. OSError if the job's folder cannot be written.
     """
     scheduler, patience = request.scheduler, request.patience
-    for file in (request.output, request.errors):
-        file.unlink(missing_ok=True)
+    for suffix in ("out", "err"):
+        request.file(suffix).unlink(missing_ok=True)
     wanted = min(LONGEST, 60 + sum(step.limit for step in steps))
     minutes = max(1, math.ceil(min(wanted, request.max_time or wanted) / 60))
     try:
@@ -233,12 +230,12 @@ def run(request: Request, steps: Sequence[Step]) -> Finished:
         return Finished(fault=Blocked(refused=refused))
     state = JobState("", alive=True)
     try:
-        state = polled(partial(_state, request, job), lambda state: not state.alive, patience)
+        state = polled(partial(_state, request, job), _is_over, patience)
     finally:  # KeyboardInterrupt, too
         if state.alive:
             _cancel(request, job)
     late = 0 if state.alive else LATE
-    text = polled(partial(text_of, request.output), lambda text: "@done" in text, late)
+    text = polled(partial(text_of, request.file("out")), lambda text: "@done" in text, late)
     finished = Finished(job.jobid, read_steps(text), expanded(state.hosts))
     if state.memory and finished.hosts:
         finished.memory = state.memory / len(finished.hosts)
@@ -264,26 +261,26 @@ def _polled(
     return result
 
 
-def _fault(request: Request, job: Any, state: JobState, text: str) -> Reason:
+def _fault(request: JobRequest, job: Any, state: JobState, text: str) -> Reason:
     """Returns why a job did not run to its end in time."""
-    number, nodes = job.jobid, state.hosts
+    number, nodes, patience = job.jobid, state.hosts, request.patience
     if state.error:
         return Infrastructure(why=state.error)
     if state.word == "TIMEOUT" or (state.alive and state.word == "RUNNING"):
-        limit = min(job.time_limit, request.patience)
-        return Timeout(job=number, limit=limit, nodes=nodes)
+        return Timeout(job=number, limit=min(job.time_limit, patience), nodes=nodes)
     if state.alive:
-        return Blocked(job=number, waited=request.patience, reason=state.reason)
+        return Blocked(job=number, waited=patience, reason=state.reason)
     cause: Reason | None = request.scheduler.cause(job)
     # A job that was stopped may have no output as it never ran; a node that could not open it has
     # no other trace.
-    if not request.output.exists() and (cause is None or isinstance(cause, Infrastructure)):
+    output, errors = request.file("out"), text_of(request.file("err"))
+    if not output.exists() and (cause is None or isinstance(cause, Infrastructure)):
         ran = f", it ran on {nodes}" if nodes else ""
         mend = "Put BISECTION_HOME on a file system that the nodes mount."
-        return Text(f"job {number} left no output in {request.output}{ran}", next=mend)
+        return Text(f"job {number} left no output in {output}{ran}", next=mend)
     if cause:
         return cause
-    lines = [line.strip() for line in f"{text}\n{text_of(request.errors)}".splitlines()]
+    lines = [line.strip() for line in f"{text}\n{errors}".splitlines()]
     said = [line for line in lines if line and line[0] != "@"]
     return NotEnded(line=(said or [""])[-1])
 

@@ -31,9 +31,9 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { ROUNDS = 5, TURNS = 4, SHORT = 8, LONG = 1 << 20 }; /* 5 x 4 x 1 MiB = 20 MiB */
+enum { ROUNDS = 5, TURNS = 4, SHORT_TURNS = 100, SHORT = 8, LONG = 1 << 20 }; /* 20 x 1 MiB */
 enum { PAUSE = 100000000, PAUSES = 5 * PAUSE }; /* ns before a round: at most, over all links */
-enum { SHORT_TURNS = 100 };
+enum { REPORT = 1 };                            /* the tag of what a rank says of its link */
 
 typedef struct {
     char host[256];
@@ -46,7 +46,7 @@ static void *allocate(size_t count, size_t size)
     return memory;
 }
 
-/* Waits asleep: the ranks that measure have the cores. */
+/* Waits asleep for a message or a barrier: the ranks that measure have the cores. */
 static void sleep_until(MPI_Request *request)
 {
     int done = 0;
@@ -64,18 +64,7 @@ static void wait_for_all(void)
     sleep_until(&request);
 }
 
-/* Prints when a rank leaves, on the first host, whose clock times the launch. */
-static void print_time(void)
-{
-    struct timespec now;
-    clock_gettime(CLOCK_REALTIME, &now);
-    printf("LEFT %lld.%03ld\n", (long long)now.tv_sec, now.tv_nsec / 1000000);
-    fflush(stdout);
-}
-
 /* ---- messages ---- */
-
-enum { REPORT = 1 }; /* the tag of what a rank says of its link */
 
 /* Seconds in which this process was ready to run and had no core; 0 where Linux does not say so
  * (Documentation/scheduler/sched-stats.rst). */
@@ -105,26 +94,17 @@ static double ping_pong(int rank, int other, char *buffer, int bytes, int turns)
     return (MPI_Wtime() - start) / turns / 2;
 }
 
-static const seat *sorted_seats; /* for by_host */
-
-static int by_host(const void *a, const void *b)
-{
-    const int first = *(const int *)a, second = *(const int *)b;
-    int order = strcmp(sorted_seats[first].host, sorted_seats[second].host);
-    return order ? order : (first > second) - (first < second);
-}
-
 /* leads[rank]: 1 for the first rank of each node but that of rank 0, else 0. */
 static void choose_leaders(const seat *seats, int size, int *leads)
 {
-    int *ranks = allocate((size_t)size, sizeof *ranks);
-    for (int r = 0; r < size; r++) ranks[r] = r;
-    sorted_seats = seats;
-    qsort(ranks, (size_t)size, sizeof *ranks, by_host);
-    for (int i = 0; i < size; i++)
-        leads[ranks[i]] =
-            ranks[i] != 0 && (i == 0 || strcmp(seats[ranks[i]].host, seats[ranks[i - 1]].host));
-    free(ranks);
+    int *firsts = allocate((size_t)size, sizeof *firsts), nodes = 0;
+    for (int r = 0; r < size; r++) {
+        int node = 0;
+        while (node < nodes && strcmp(seats[firsts[node]].host, seats[r].host)) node++;
+        if (node == nodes) firsts[nodes++] = r;
+        leads[r] = r != 0 && firsts[node] == r;
+    }
+    free(firsts);
 }
 
 /* Latency in s and bandwidth in B/s between the first rank and `other`, the best of ROUNDS. The
@@ -190,9 +170,8 @@ static void print_links(int size, const seat *seats, const int *leads, char *buf
 /* Measures the links between nodes; all ranks call it. Those that do not measure sleep. */
 static void measure_links(int rank, int size, const seat *seats)
 {
-    int leads = 0, *all = rank == 0 ? malloc((size_t)size * sizeof *all) : NULL;
-    char *buffer = calloc(1, LONG);
-    if (!buffer || (rank == 0 && !all)) MPI_Abort(MPI_COMM_WORLD, 1);
+    int leads = 0, *all = rank == 0 ? allocate((size_t)size, sizeof *all) : NULL;
+    char *buffer = allocate(1, LONG);
     if (rank == 0) choose_leaders(seats, size, all);
     MPI_Scatter(all, 1, MPI_INT, &leads, 1, MPI_INT, 0, MPI_COMM_WORLD);
     if (rank == 0) print_links(size, seats, all, buffer);
@@ -225,8 +204,11 @@ int main(int argc, char **argv)
         return 2;
     }
     if (leaves) {
+        struct timespec now;
         wait_for_all();
-        if (rank == 0) print_time();
+        clock_gettime(CLOCK_REALTIME, &now); /* of the first host, whose clock times the launch */
+        if (rank == 0) printf("LEFT %lld.%03ld\n", (long long)now.tv_sec, now.tv_nsec / 1000000);
+        fflush(stdout);
         if (rank == size - 1) _exit(atoi(argv[2])); /* as a crash would, without MPI_Finalize */
         wait_for_all();
     }
@@ -236,14 +218,12 @@ int main(int argc, char **argv)
     size_t bytes;
     cpu_set_t *allowed = bx_cpus_allowed(&bytes);
     char *cpus = bx_cpus_text(allowed, bytes);
-    free(allowed);
     length = (int)strlen(cpus) + 1;
     MPI_Allreduce(&length, &width, 1, MPI_INT, MPI_MAX, MPI_COMM_WORLD);
     char *all_cpus = rank == 0 ? allocate((size_t)size, (size_t)width) : NULL;
     cpus = realloc(cpus, (size_t)width);
     if (!cpus) MPI_Abort(MPI_COMM_WORLD, 1);
     MPI_Gather(cpus, width, MPI_CHAR, all_cpus, width, MPI_CHAR, 0, MPI_COMM_WORLD);
-    free(cpus);
     MPI_Get_library_version(library, &length);
     library[strcspn(library, ",\n\"\\\t")] = '\0';
     if (rank == 0) {
@@ -255,6 +235,8 @@ int main(int argc, char **argv)
     }
     if (strcmp(task, "links") == 0) measure_links(rank, size, seats);
     if (rank == 0) printf("}\n");
+    free(allowed);
+    free(cpus);
     free(seats);
     free(all_cpus);
     MPI_Finalize();

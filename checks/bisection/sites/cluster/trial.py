@@ -26,7 +26,7 @@ from bisection.core.reasons.base import Reason, Text
 from bisection.core.reasons.launches import Misplaced, NotEnded, NoWorld, Worlds
 from bisection.kernels import layouts
 from bisection.sites.cluster import node_facts
-from bisection.sites.cluster.jobs import STOPPED, Ended, Finished, Request, Step, run
+from bisection.sites.cluster.jobs import STOPPED, Finished, JobRequest, Step, StepEnd, run
 
 # It shows where a launcher placed the ranks, and which network device carries their messages.
 PROBE = Path(__file__).with_name("probe.c")
@@ -55,7 +55,7 @@ class Launcher:
 
 
 @dataclass
-class Outcome:
+class LauncherResult:
     """The result of a launcher for a geometry."""
 
     launcher: Launcher
@@ -75,14 +75,14 @@ class Trial(Finished):
     """The results of the job of one queue."""
 
     nodes: list[dict[str, Any]] = field(default_factory=list)  # facts of each (node_facts.py)
-    outcomes: list[Outcome] = field(default_factory=list)  # in the order of the launches
+    outcomes: list[LauncherResult] = field(default_factory=list)  # in the order of the launches
     unseen: dict[str, str] = field(default_factory=dict)  # host -> why it left no facts
     modules: dict[str, str] = field(default_factory=dict)  # that did not load -> why
     build: Reason | None = None  # why the MPI program was not built
 
 
 def try_queue(
-    request: Request,
+    request: JobRequest,
     launchers: Sequence[Launcher],
     modules: Sequence[str] = (),
     *,
@@ -111,7 +111,7 @@ def try_queue(
     launches = [(launcher, shape) for launcher in launchers for shape in shapes]
     loads = [Step(f"module/{name}", _load(name)) for name in modules]
     building = [Step("build", _building(probe)), *builds]
-    here: dict[str, Ended] = {}
+    here: dict[str, StepEnd] = {}
     if build_here:
         local = schedulers.of("local")
         host = replace(request, name=f"{request.name}.here", access=[], scheduler=local)
@@ -125,10 +125,9 @@ def try_queue(
         words = [*before, *launcher.command(shape), str(probe), *task]
         steps.append(Step(f"launch/{number}", words))
     trial = Trial(**vars(run(request, [*steps, *further])))
-    loaded = {name: trial.steps.get(f"module/{name}") for name in modules}
-    trial.modules = {
-        name: telling(ended.text) for name, ended in loaded.items() if ended and ended.code
-    }
+    for name in modules:
+        if (ended := trial.steps.get(f"module/{name}")) and ended.code:
+            trial.modules[name] = telling(ended.text)
     trial.steps = {**here, **trial.steps}
     if (build := trial.steps.get("build")) and build.code:
         mend = "Load an MPI library that has mpicc: modules=[...] in the site file."
@@ -141,7 +140,7 @@ def try_queue(
     return trial
 
 
-def program(request: Request) -> Path:
+def program(request: JobRequest) -> Path:
     return request.folder / f"{request.name}.probe"
 
 
@@ -167,8 +166,7 @@ def _facts(folder: Path, sees: Sequence[Path]) -> list[str]:
 
 
 def _load(name: str) -> str:
-    """The command that loads a module and fails where it is not loaded: not every kind of modules
-    does the latter."""
+    """The command that loads a module, and fails where it is not loaded: not every kind does."""
     word = shlex.quote(name)
     return (
         f'{{ module load {word} && case ":$LOADEDMODULES:" in '
@@ -195,18 +193,16 @@ def _read_facts(trial: Trial, folder: Path) -> None:
 
 
 def _outcome(
-    launcher: Launcher, shape: Geometry, ended: Ended, nodes: Sequence[Mapping[str, Any]]
-) -> Outcome:
+    launcher: Launcher, shape: Geometry, ended: StepEnd, nodes: Sequence[Mapping[str, Any]]
+) -> LauncherResult:
     """Returns what a launch printed, and what is wrong with it."""
     worlds = [json.loads(line) for line in re.findall(r"PROBE (\{.*\})", ended.text)]
-    outcome = Outcome(launcher, shape)
     if not worlds:
         limit = Step.limit if ended.code == STOPPED else 0.0
-        line = telling(ended.text)
-        outcome.fault = NoWorld(launcher=launcher.name, limit=limit, line=line)
-        return outcome
+        fault = NoWorld(launcher=launcher.name, limit=limit, line=telling(ended.text))
+        return LauncherResult(launcher, shape, fault=fault)
     world = worlds[0]
-    outcome.ranks, outcome.library = world["ranks"], world["library"]
+    outcome = LauncherResult(launcher, shape, world["ranks"], world["library"])
     if len(worlds) > 1 or world["size"] != shape.ranks:
         values = {"worlds": len(worlds), "size": world["size"], "asked": shape.ranks}
         outcome.fault = Worlds(launcher=launcher.name, **values)
@@ -229,13 +225,8 @@ def _outcome(
 def misplaced(
     ranks: Sequence[tuple[str, str]], shape: Geometry, nodes: Sequence[Mapping[str, Any]]
 ) -> list[Reason]:
-    """Returns what is wrong with where ranks are; empty if nothing.
-
-    Args:
-        ranks: host and CPUs of each rank.
-        shape: the geometry that was asked for.
-        nodes: facts of the nodes, of which each numbers its CPUs in its own way.
-    """
+    """Returns what is wrong with where ranks (host, CPUs) are, for the geometry that was asked for;
+    by the facts of the nodes, of which each numbers its CPUs in its own way."""
     masks = {node["host"]: node["processor"]["topology"]["cores"] for node in nodes}
     taken = []
     for rank, (host, cpus) in enumerate(ranks):

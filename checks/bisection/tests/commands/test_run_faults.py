@@ -14,7 +14,7 @@ import pytest
 from running import SITES, command, first_cores, joined, run_in, start
 
 from bisection.kernels import tables
-from bisection.sites import site
+from bisection.sites import site_files
 
 # The first six end the job; the others end it well. One run has them all.
 LAUNCH_FAULTS = [
@@ -229,7 +229,7 @@ def test_the_command_to_rerun_selects_the_launches_that_failed(method_run):
     verdict = (method_run.folder / "verdict.txt").read_text()
     words = shlex.split(" ".join(re.findall("rerun: (.*)", joined(verdict))))
     names = [name for option, name in itertools.pairwise(words) if option == "-n"]
-    selected = [test for test in site.load_site("localhost", names).tests if test["named"]]
+    selected = [test for test in site_files.load_site("localhost", names).tests if test["named"]]
     selected = {(t["check"], t["method"], t["layout"], t["case"]) for t in selected}
     of_run = [c for c in method_run.verdict["cases"] if c["method"]]
     of_run = {(c["check"], c["method"], c["layout"], c["case"]): c["verdict"] for c in of_run}

@@ -52,10 +52,8 @@ def test_queues_of_flux(flux_here):
     assert (known.cores, known.gres, batch.groups[0].up) == (8, "gpu:2", 1)
     assert str(off.closed).startswith("queue off: it has ")
     assert off.max_nodes is None
-    assert [(group.known.gres, len(group.nodes), group.up) for group in off.groups] == [
-        ("", 2, 0),
-        ("gpu:2", 1, 1),
-    ]
+    groups = [(group.known.gres, len(group.nodes), group.up) for group in off.groups]
+    assert groups == [("", 2, 0), ("gpu:2", 1, 1)]
 
 
 def test_a_flux_that_does_not_answer(commands):
@@ -83,7 +81,7 @@ def test_the_file_of_a_flux_site_and_its_trial_job(flux_here, commands, house):
 
 
 def test_without_the_bindings_no_job_is_submitted(tmp_path):
-    fault = jobs.run(jobs.Request("batch", [], Geometry(1, 1, 1), tmp_path, 20, FLUX), []).fault
+    fault = jobs.run(jobs.JobRequest("batch", [], Geometry(1, 1, 1), tmp_path, 20, FLUX), []).fault
     assert isinstance(fault, Blocked)
     assert "no flux Python bindings" in fault.refused
 

@@ -26,6 +26,10 @@ def groups(queue):
     return [(*g.known.kind, g.constraint, len(g.nodes), g.up) for g in queue.groups]
 
 
+def names(group):
+    return [node.name for node in group.nodes]
+
+
 GROUPS = {
     ("20.11-threads", "standard"): [(120, 2, 2, "", "", 3, 1)],
     ("22.05-unlike", "mixed"): [(1, 1, 1, "", "thin", 2, 2), (2, 1, 1, "", "fat", 2, 1)],
@@ -94,23 +98,17 @@ def test_values_with_blanks_and_equals_signs():
     assert record_of(job)["NodeList"] == "n1"
 
 
+FREE = ("Reason", "Comment", "Extra")
+WORDS = (
+    "State=IDLE State=DOWN CPUTot=2 CPUEfctv=2 CoresPerSocket=1 Sockets=8 Partitions=other "
+    "Gres=gpu:8 CoreSpecCount=5 AvailableFeatures=x NodeName=n9 Reason=none Comment=1 Extra= "
+    'moved: DIMM ü #4711 = " [now] State A=b=c'
+)
+
+
 def in_words(rng, *, lines=False):
     """What somebody may write into a node's Reason, Comment or Extra."""
-    fields = "State=IDLE State=DOWN CPUTot=2 CPUEfctv=2 CoresPerSocket=1 Sockets=8 Partitions=other"
-    fields += (
-        " Gres=gpu:8 CoreSpecCount=5 AvailableFeatures=x NodeName=n9 Reason=none Comment=1 Extra="
-    )
-    words = [
-        *fields.split(),
-        '{"seen":"CPUTot=2 Sockets=1"}',
-        "moved:",
-        "DIMM",
-        "ü",
-        "#4711",
-        "=",
-        '"',
-    ]
-    words += ["[now]", "State", "A=b=c", *(["\n"] if lines else [])]
+    words = [*WORDS.split(), '{"seen":"CPUTot=2 Sockets=1"}', *(["\n"] if lines else [])]
     return " ".join(rng.choices(words, k=rng.randrange(8)))
 
 
@@ -125,55 +123,39 @@ def with_words(line, rng):
     return " ".join([line.partition(" Reason=")[0], *fields])
 
 
-FREE = ("Reason", "Comment", "Extra")
+VERSIONS = ["20.11-threads", "22.05-unlike", "24.05-spared", "25.05-grace"]
 
 
-@pytest.mark.parametrize(
-    "version", ["20.11-threads", "22.05-unlike", "24.05-spared", "25.05-grace"]
-)
+@pytest.mark.parametrize("version", VERSIONS)
 def test_no_words_about_a_node_change_what_it_is(version):
     """Those of its queue, its cores and its state are Slurm's own."""
     text = (OUTPUTS / f"{version}.txt").read_text()
     expected, rng = [*slurm.queues(text, text, "", set())], random.Random(4711)
+    nodes = [line for line in text.splitlines() if line.startswith("NodeName=")]
     for _ in range(200):
-        lines = (
-            with_words(line, rng) if line.startswith("NodeName=") else line
-            for line in text.splitlines()
-        )
-        read = [*slurm.queues(text, "\n".join(lines), "", set())]
-        for queue, other in zip(read, expected, strict=True):
+        lines = "\n".join(with_words(line, rng) for line in nodes)
+        for queue, other in zip(slurm.queues(text, lines, "", set()), expected, strict=True):
             assert groups(queue) == groups(other)
-            assert [[n.name for n in g.nodes] for g in queue.groups] == [
-                [n.name for n in g.nodes] for g in other.groups
-            ]
+            assert [names(group) for group in queue.groups] == [*map(names, other.groups)]
 
 
 @pytest.mark.parametrize(
-    ("fields", "memory"),
+    ("fields", "name", "value"),
     [
-        ("RealMemory=4017 AllocMem=0", 4017 * 2**20),
-        ("RealMemory=4017 MemSpecLimit=17", 4000 * 2**20),
-        ("RealMemory=1", 0),  # as where slurm.conf names none
-        ("", 0),
+        ("RealMemory=4017 AllocMem=0", "memory", 4017 * 2**20),
+        ("RealMemory=4017 MemSpecLimit=17", "memory", 4000 * 2**20),
+        ("RealMemory=1", "memory", 0),  # as where slurm.conf names none
+        ("", "memory", 0),
+        # Only some cores have two threads.
+        ("CoresPerSocket=10 Sockets=1 CPUTot=16 CPUEfctv=16 ThreadsPerCore=1", "cores", 10),
+        ("CoresPerSocket=10 Sockets=1 CPUTot=16 CPUEfctv=14 CoreSpecCount=1", "cores", 9),
+        ("CoresPerSocket=10 Sockets=1 CPUTot=16 CoreSpecCount=2", "cores", 8),
+        ("CoresPerSocket=10 Sockets=1 CPUTot=20 CPUEfctv=20 ThreadsPerCore=2", "cores", 10),
+        ("CoresPerSocket=24 Sockets=1 CPUTot=32 CPUEfctv=32", "cores", 24),
     ],
 )
-def test_memory_of_a_node_that_jobs_may_have(fields, memory):
-    assert slurm.node(record_of(f"NodeName=n1 {fields} State=IDLE")).memory == memory
-
-
-@pytest.mark.parametrize(
-    ("fields", "cores"),
-    [
-        ("CoresPerSocket=10 Sockets=1 CPUTot=16 CPUEfctv=16 ThreadsPerCore=1", 10),  # 6 with two
-        ("CoresPerSocket=10 Sockets=1 CPUTot=16 CPUEfctv=14 CoreSpecCount=1", 9),
-        ("CoresPerSocket=10 Sockets=1 CPUTot=16 CoreSpecCount=2", 8),
-        ("CoresPerSocket=10 Sockets=1 CPUTot=20 CPUEfctv=20 ThreadsPerCore=2", 10),
-        ("CoresPerSocket=24 Sockets=1 CPUTot=32 CPUEfctv=32", 24),
-    ],
-)
-def test_cores_of_which_only_some_have_two_threads(fields, cores):
-    record = record_of(f"NodeName=n1 {fields} State=IDLE")
-    assert slurm.node(record).cores == cores
+def test_memory_and_cores_of_a_node_that_jobs_may_have(fields, name, value):
+    assert getattr(slurm.node(record_of(f"NodeName=n1 {fields} State=IDLE")), name) == value
 
 
 def test_states():

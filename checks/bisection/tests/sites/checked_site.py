@@ -7,14 +7,14 @@ import json
 import sys
 
 from bisection.core import paths
-from bisection.sites.cluster import check
-from bisection.sites.cluster.check_probes import PROBES
-from bisection.sites.site import load_site
+from bisection.sites.cluster import probe_runner
+from bisection.sites.cluster.probes import PROBES
+from bisection.sites.site_files import load_site
 
 site = load_site(sys.argv[1])
 (folder := paths.home() / "site-check").mkdir(parents=True, exist_ok=True)
-subjects = check.subjects(site, site.partitions, folder, 120)
+subjects = probe_runner.subjects(site, site.partitions, folder, 120)
 for subject in subjects:
     subject.built[subject.kernel_key] = "another partition"
-findings = check.run(PROBES, subjects)
+findings = probe_runner.run(PROBES, subjects)
 print(json.dumps([[f.partition, f.probe, f.state, f.text] for f in findings]))

@@ -4,10 +4,10 @@ import copy
 import time
 
 from bisection.core.identity import Geometry
-from bisection.schedulers.survey import Group, Node, QueueInfo, SchedulerError, Survey
-from bisection.sites.cluster.jobs import Ended
-from bisection.sites.cluster.trial import Launcher, Outcome, Trial
-from bisection.sites.site import Site
+from bisection.schedulers.survey import Group, Node, QueueInfo, SchedulerError, SchedulerSurvey
+from bisection.sites.cluster.jobs import StepEnd
+from bisection.sites.cluster.trial import Launcher, LauncherResult, Trial
+from bisection.sites.site_files import Site
 
 GIB = 2**30
 
@@ -37,7 +37,7 @@ def node(host):
 def outcome(shape, **more):
     ranks = [(f"n{rank // shape.ranks_per_node + 1}", str(rank)) for rank in range(shape.ranks)]
     launcher = Launcher("srun", ["--cpu-bind=cores"])
-    return Outcome(launcher, shape, ranks, "Open MPI", **more)
+    return LauncherResult(launcher, shape, ranks, "Open MPI", **more)
 
 
 def trial():
@@ -46,8 +46,8 @@ def trial():
     sent = {"latency": 2e-6, "bandwidth": 2e10, "links": links, "carried": {"mlx5_0": 1.0}}
     outcomes = [outcome(Geometry(2, 4, 1), **sent)]
     outcomes += [outcome(Geometry(2, 1, 4)), outcome(Geometry(2, 2, 2))]
-    steps = {name: Ended(0, 4.0, "") for name in ("configure", "compile", "kernel")}
-    steps |= {"build": Ended(0, 0.3, "/usr/bin/mpicc"), "leave": Ended(3, 0.5, "")}
+    steps = {name: StepEnd(0, 4.0, "") for name in ("configure", "compile", "kernel")}
+    steps |= {"build": StepEnd(0, 0.3, "/usr/bin/mpicc"), "leave": StepEnd(3, 0.5, "")}
     seen = {"nodes": [node("n1"), node("n2")], "hosts": ["n1", "n2"]}
     return Trial("7", steps, **seen, outcomes=outcomes)
 
@@ -85,7 +85,9 @@ class Machine:
         nodes = [Node(f"n{number}", 4, 1, 1) for number in (1, 2, 3)]
         self.queue = QueueInfo("standard", [Group(nodes)], max_time=3600)
         known = {"version": "24.05", "cluster": "lab", "accounts": ["physics"]}
-        self.survey = Survey("Slurm", "slurm", queues=[self.queue], account_needed=True, **known)
+        self.survey = SchedulerSurvey(
+            "Slurm", "slurm", queues=[self.queue], account_needed=True, **known
+        )
         self.trial, self.known = trial(), copy.deepcopy(KNOWN)
         self.refusal, self.silent = "", False
         self.running, self.most, self.seconds = [], 0, 0.0  # jobs at once, and how long each takes
@@ -99,7 +101,7 @@ class Machine:
         return self.trial
 
     def refused(self, request, seconds):
-        request.output.with_suffix(".sh").touch()
+        request.file("sh").touch()
         return self.refusal if request.scheduler.name == "slurm" else None
 
     def read(self, account):

@@ -10,7 +10,7 @@ import pytest
 from houses import told
 from running import load_site
 
-from bisection.sites import rules, site
+from bisection.sites import rules, site_files
 
 SITE = '''"""vc: Slurm."""
 
@@ -102,18 +102,18 @@ def test_words_of_a_partition(partitions):
     assert (duo["modules"], duo["environs"], duo["time_limit"]) == (["gcc"], ["system"], "5m")
 
 
-@pytest.mark.parametrize(
-    ("kind", "launcher", "first"),
-    [
-        ("openmpi", "mpirun", "--map-by ppr:{ranks_per_node}:node:PE={threads}"),
-        ("mpich", "mpirun", "-ppn {ranks_per_node}"),
-        ("intel-mpi", "mpiexec", "-ppn {ranks_per_node}"),
-        ("mpich", "srun", "--cpu-bind=cores"),
-    ],
-)
-def test_binding_is_of_launcher_and_mpi(partitions, kind, launcher, first):
-    parts = partitions('"srun"', f'"{launcher}"', software={"mpi": {"kind": kind}})
-    assert parts["duo"]["extras"]["binding"][0] == first
+BINDINGS = {  # kind of MPI, launcher -> its first option
+    ("openmpi", "mpirun"): "--map-by ppr:{ranks_per_node}:node:PE={threads}",
+    ("mpich", "mpirun"): "-ppn {ranks_per_node}",
+    ("intel-mpi", "mpiexec"): "-ppn {ranks_per_node}",
+    ("mpich", "srun"): "--cpu-bind=cores",
+}
+
+
+def test_binding_is_of_launcher_and_mpi(partitions):
+    for (kind, launcher), first in BINDINGS.items():
+        parts = partitions('"srun"', f'"{launcher}"', software={"mpi": {"kind": kind}})
+        assert parts["duo"]["extras"]["binding"][0] == first
 
 
 OF_SITE = 'file__, account="a",'
@@ -142,9 +142,9 @@ def test_own_binding_and_root(partitions, monkeypatch):
 
 def test_modules_bring_their_system(cluster):
     cluster("__file__,", '__file__, modules=["gcc", "openmpi"],')
-    assert site.load_site("vc").defects == []
+    assert site_files.load_site("vc").defects == []
     common = load_site("common")
-    file = str(site.site_file("vc"))
+    file = str(site_files.site_file("vc"))
     duo = common.partition("duo", 1, "srun")
     (system,) = common.slurm(file, partitions=[duo], modules=["gcc"])["systems"]
     assert (system["modules"], system["modules_system"]) == (["gcc"], "lmod")
@@ -178,49 +178,51 @@ def test_defects_of_the_file_have_a_line(cluster, old, new, where, words):
     file = cluster(old, new) / "vc.py"
     if "pbs" in words:
         file.write_text(file.read_text().replace("__file__,", '__file__, scheduler="pbs",'))
-    loaded = site.load_site("vc")
-    lines = told([*loaded.defects, *rules.site_defects(loaded)])
+    lines = told(rules.site_defects(site_files.load_site("vc")))
     assert f"site-configs/vc.py:{where}: " in lines
     assert words in f"{lines}\n"
+
+
+QUAD_TWICE = (
+    "'quad-2': 'quad-2' with nodes=1 in line 12, queue duo, "
+    "and 'quad' with nodes=[1, 2, 4] in line 13"
+)
+DUO_TWICE = "'duo': 'duo' with nodes=2 in line 12, and 'duo' with nodes=4 in line 13, queue du.o"
+
+
+def refused_by_reframe(folder):
+    """What ReFrame prints where it does not take vc.py."""
+    program = "import sys; from reframe.frontend.cli import main; sys.exit(main())"
+    command = [sys.executable, "-c", program, "-C", str(folder / "vc.py"), "--show-config"]
+    done = subprocess.run(command, capture_output=True, text=True)
+    assert (done.returncode, done.stdout) == (1, "")
+    return done.stderr
 
 
 @pytest.mark.parametrize(
     ("old", "new", "says"),
     [
-        (
-            *('"duo", nodes=2', '"quad-2", queue="duo", nodes=1'),
-            "13: does not load: two partitions are called 'quad-2': 'quad-2' with nodes=1 in line "
-            "12, queue duo, and 'quad' with nodes=[1, 2, 4] in line 13; rename one",
-        ),
-        (
-            *('"quad", nodes=[1, 2, 4]', '"duo", queue="du.o", nodes=4'),
-            "13: does not load: two partitions are called 'duo': 'duo' with nodes=2 in line 12, "
-            "and 'duo' with nodes=4 in line 13, queue du.o; rename one",
-        ),
+        ('"duo", nodes=2', '"quad-2", queue="duo", nodes=1', QUAD_TWICE),
+        ('"quad", nodes=[1, 2, 4]', '"duo", queue="du.o", nodes=4', DUO_TWICE),
     ],
 )
 def test_partitions_of_one_name_are_refused(cluster, command_line, old, new, says):
     """Results of one would be stored under the other."""
     partitions = FACTS["partitions"] | {"quad-2": FACTS["partitions"]["duo"]}
-    folder = cluster(old, new, partitions=partitions)
+    folder, says = cluster(old, new, partitions=partitions), f"{says}; rename one"
+    line = f"site-configs/vc.py:13: does not load: two partitions are called {says}"
     code, printed, _ = command_line("doctor", "--system", "vc")
-    assert (code, printed.splitlines()[0]) == (2, f"site-configs/vc.py:{says}")
+    assert (code, printed.splitlines()[0]) == (2, line)
     code, _, errors = command_line("run", "--system", "vc")
-    assert (code, errors) == (2, f"bisection run: error: site-configs/vc.py:{says}\n")
-    program = "import sys; from reframe.frontend.cli import main; sys.exit(main())"
-    command = [sys.executable, "-c", program, "-C", str(folder / "vc.py"), "--show-config"]
-    done = subprocess.run(command, capture_output=True, text=True)
-    assert (done.returncode, done.stdout) == (1, "")
-    assert says.partition(": does not load: ")[2] in done.stderr
+    assert (code, errors) == (2, f"bisection run: error: {line}\n")
+    assert f"two partitions are called {says}" in refused_by_reframe(folder)
 
 
 def test_partitions_of_one_name_that_are_written_by_hand(house, command_line):
     file = house / "site-configs" / "localhost.py"
     text = file.read_text()
-    begin, end = (
-        text.index('                {\n                    "name":'),
-        text.index("            ],"),
-    )
+    begin = text.index('                {\n                    "name":')
+    end = text.index("            ],")
     part = text[begin:end].rstrip()
     both = [part.replace('"max_jobs"', f'"access": ["-p {q}"], "max_jobs"') for q in ("a.b", "a_b")]
     file.write_text(text[:begin] + ",\n".join(both) + "\n" + text[end:])
@@ -241,12 +243,9 @@ def test_partitions_of_one_name_that_are_written_by_hand(house, command_line):
 def test_broken_facts_are_one_clear_line(cluster, text, line, words):
     file = cluster() / "vc.json"
     file.unlink() if text is None else file.write_text(text)
-    (defect,) = site.load_site("vc").defects
+    (defect,) = site_files.load_site("vc").defects
     assert told([defect]).startswith(f"site-configs/vc.json:{line}: does not load: {words}")
     assert told([defect]).endswith(": `bisection site new vc --refresh` writes it")
     if text is None:
-        program = "import sys; from reframe.frontend.cli import main; sys.exit(main())"
-        command = [sys.executable, "-c", program, "-C", str(file.with_name("vc.py"))]
-        done = subprocess.run([*command, "--show-config"], capture_output=True, text=True)
-        assert (done.returncode, done.stdout, done.stderr.count("\n")) == (1, "", 1)
-        assert done.stderr.startswith(f"{file}:{line}: {words}")
+        (error,) = refused_by_reframe(file.parent).splitlines()
+        assert error.startswith(f"{file}:{line}: {words}")

@@ -10,10 +10,8 @@ from houses import CHECK, make_house, told
 from running import start
 
 from bisection import cli
-from bisection.core.reasons.base import clause
-from bisection.sites import rules
-from bisection.sites import site as sites
-from bisection.sites.site import load_site
+from bisection.sites import rules, site_files
+from bisection.sites.site_files import load_site
 
 
 class TestHouse:
@@ -72,8 +70,7 @@ def broken_sites(gallery):
                 (folder / f"{name}.py").write_text(text.replace(old, new))
             with ThreadPoolExecutor() as pool:
                 loaded = list(pool.map(load_site, SITE_DEFECTS))
-            defects = {s.name: [*s.defects, *rules.site_defects(s)] for s in loaded}
-            return {s.name: (defects[s.name], s.path.read_text()) for s in loaded}
+            return {s.name: ([*rules.site_defects(s)], s.path.read_text()) for s in loaded}
 
     return gallery("broken-sites", load)
 
@@ -91,7 +88,7 @@ def test_site_defect(broken_sites, name):
 @pytest.mark.parametrize("words", ["doctor", "run --system localhost", "site check localhost"])
 def test_site_that_does_not_load_in_time_is_not_measured(house, command_line, monkeypatch, words):
     """A busy host is no defect of the file."""
-    monkeypatch.setattr(sites, "PATIENCE", 0.2)
+    monkeypatch.setattr(site_files, "PATIENCE", 0.2)
     file = house / "site-configs" / "localhost.py"
     file.write_text("import time\n\ntime.sleep(60)\n" + file.read_text())
     code, printed, errors = command_line(*words.split())
@@ -123,11 +120,11 @@ def test_site_that_does_not_load_in_time_is_not_measured(house, command_line, mo
     ],
 )
 def test_extras_defect(extras, says):
-    partition = {"fullname": "a:b", "extras": {}, "cores": 4, "detected": False, "environs": ["c"]}
+    partition = {"fullname": "a:b", "cores": 4, "detected": False, "environs": ["c"]}
     for of_partition, environ in ((extras, {}), ({}, extras)):
         environs = {"c": {"extras": environ}}
-        faults = rules.partition_faults(partition | {"extras": of_partition}, environs)
-        (fault,) = (clause(reason) for _, reason in faults)
+        part = partition | {"extras": of_partition}
+        ((_, fault),) = rules.partition_faults(part, environs)
         assert fault.startswith(f"a:b: {says}")
 
 

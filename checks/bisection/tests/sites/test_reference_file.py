@@ -14,16 +14,13 @@ from bisection.core import references
 from bisection.core.references import choose, lookup
 from bisection.kernels import tables
 from bisection.sites.reference_rules import reference_defects
-from bisection.sites.site import Site
+from bisection.sites.site_files import Site
 
 
 @pytest.fixture(scope="module")
 def silent(site):
     """The site `localhost`, whose partition claims no references."""
-    quiet = [
-        {**partition, "extras": {**partition["extras"], "references": []}}
-        for partition in site.partitions
-    ]
+    quiet = [{**p, "extras": {**p["extras"], "references": []}} for p in site.partitions]
     return dataclasses.replace(site, partitions=quiet)
 
 

@@ -6,7 +6,7 @@ import pytest
 from running import load_site
 
 from bisection.sites.cluster import node_facts
-from bisection.sites.site import load_site as loaded_site
+from bisection.sites.site_files import load_site as loaded_site
 
 
 @pytest.fixture
@@ -36,8 +36,22 @@ def test_this_machine_counts_what_may_be_used(common, monkeypatch):
     assert allowed == sum(1 << cpu for cpu in os.sched_getaffinity(0))
 
 
+@pytest.fixture
+def cpus(common, files, monkeypatch):
+    """cpus(siblings, count, quota): the CPUs of this process, of so many, and its quota."""
+
+    def have(siblings, count, quota=None):
+        folder = "/sys/devices/system/cpu/cpu{}/topology/thread_siblings_list"
+        files.update({folder.format(cpu): text for cpu, text in enumerate(siblings)})
+        monkeypatch.setattr(os, "sched_getaffinity", lambda _: {*range(len(siblings))})
+        monkeypatch.setattr(os, "cpu_count", lambda: count)
+        monkeypatch.setattr(common, "cpu_quota", lambda: quota)
+
+    return have
+
+
 @pytest.mark.parametrize(
-    ("quota", "cores", "cpus", "granted"),
+    ("quota", "cores", "count", "granted"),
     [
         (None, 2, 4, "2"),
         (None, 2, 8, "2 of 4: affinity mask"),
@@ -45,27 +59,16 @@ def test_this_machine_counts_what_may_be_used(common, monkeypatch):
         (0.5, 1, 8, "1 of 4: CPU quota 0.5"),
     ],
 )
-def test_two_threads_of_a_core_are_one_core(
-    common, files, monkeypatch, quota, cores, cpus, granted
-):
-    siblings = "/sys/devices/system/cpu/cpu{}/topology/thread_siblings_list"
-    files |= {siblings.format(cpu): f"{cpu % 2},{cpu % 2 + 2}" for cpu in range(4)}
-    monkeypatch.setattr(os, "sched_getaffinity", lambda _: {0, 1, 2, 3})
-    monkeypatch.setattr(os, "cpu_count", lambda: cpus)
-    monkeypatch.setattr(common, "cpu_quota", lambda: quota)
+def test_two_threads_of_a_core_are_one_core(common, cpus, quota, cores, count, granted):
+    cpus(["0,2", "1,3"] * 2, count, quota)
     machine = common.this_machine()
     assert (machine["num_cpus"], machine["num_cpus_per_core"]) == (2 * cores, 2)
     assert machine["topology"]["cores"] == ["0x5", "0xa"]
     assert common.granted() == granted
 
 
-def test_no_mask_is_told_where_only_some_cores_have_two_threads(common, files, monkeypatch):
-    siblings = "/sys/devices/system/cpu/cpu{}/topology/thread_siblings_list"
-    shared = ("0-1", "0-1", "2-3", "2-3", "4", "5")
-    files |= {siblings.format(cpu): text for cpu, text in enumerate(shared)}
-    monkeypatch.setattr(os, "sched_getaffinity", lambda _: set(range(6)))
-    monkeypatch.setattr(os, "cpu_count", lambda: 6)
-    monkeypatch.setattr(common, "cpu_quota", lambda: None)
+def test_no_mask_is_told_where_only_some_cores_have_two_threads(common, cpus):
+    cpus(["0-1", "0-1", "2-3", "2-3", "4", "5"], 6)
     assert common.granted() == "4"
 
 
@@ -106,21 +109,14 @@ def test_memory_is_limited_by_groups_above_and_by_no_others(files):
     assert node_facts.granted(1000) == 800
 
 
-@pytest.mark.parametrize(
-    ("parts", "model"),
-    [
-        (["0xd4f", "0xd4f"], "implementer 0x41, part 0xd4f, variant 0x1"),
-        (
-            ["0xd05", "0xd0b", "0xd05"],
-            "implementer 0x41, part 0xd05, variant 0x1; implementer 0x41, part 0xd0b, variant 0x1",
-        ),
-    ],
-)
-def test_a_processor_without_a_name(common, files, monkeypatch, parts, model):
+@pytest.mark.parametrize("parts", [["0xd4f", "0xd4f"], ["0xd05", "0xd0b", "0xd05"]])
+def test_a_processor_without_a_name(common, files, monkeypatch, parts):
     about = "processor\t: {}\nCPU implementer\t: 0x41\nCPU variant\t: 0x1\nCPU part\t: {}\n\n"
     files["/proc/cpuinfo"] = "".join(about.format(*cpu) for cpu in enumerate(parts))
     monkeypatch.setattr(os, "sched_getaffinity", lambda _: {*range(len(parts))})
-    assert (common.this_machine()["vendor"], common.this_machine()["model"]) == ("0x41", model)
+    kinds = [f"implementer 0x41, part {part}, variant 0x1" for part in dict.fromkeys(parts)]
+    machine = common.this_machine()
+    assert (machine["vendor"], machine["model"]) == ("0x41", "; ".join(kinds))
     files["/proc/cpuinfo"] = "processor\t: 0\nmodel name\t: Made-up @ 2 GHz\n"
     assert common.this_machine()["model"] == "Made-up @ 2 GHz"
 

@@ -14,27 +14,16 @@ import pytest
 from made_cluster import GIB, KNOWN, PARTITION, Machine
 
 from bisection.commands import site_check
-from bisection.core.reasons import OUTER_FAULTS
+from bisection.core.reasons import OUTER_FAULTS, launches
 from bisection.core.reasons.base import Text
-from bisection.core.reasons.launches import (
-    Blocked,
-    CoreShared,
-    Infrastructure,
-    Misplaced,
-    NodeFault,
-    NotEnded,
-    NotStarted,
-    NoWorld,
-    Worlds,
-)
 from bisection.report.site import TITLES, WIDTH
 from bisection.schedulers.pbs import Pbs
 from bisection.schedulers.slurm import STATES, Slurm
 from bisection.schedulers.survey import OTHER_QUEUE
-from bisection.sites.cluster import check, check_probes
-from bisection.sites.cluster.check import REMEDIES, State, ok
-from bisection.sites.cluster.jobs import Ended
-from bisection.sites.site import Defect
+from bisection.sites.cluster import probe_runner, probes
+from bisection.sites.cluster.jobs import StepEnd
+from bisection.sites.cluster.probe_runner import REMEDIES, ProbeState, ok
+from bisection.sites.site_files import Defect
 
 
 @pytest.fixture
@@ -46,8 +35,8 @@ def machine(tmp_path, monkeypatch):
     monkeypatch.setattr(site_check, "load_site", lambda name: machine.site)
     for scheduler in (Slurm, Pbs):
         monkeypatch.setattr(scheduler, "read", machine.read)
-    monkeypatch.setattr(check_probes, "refusal", machine.refused)
-    monkeypatch.setattr(check_probes, "try_queue", machine.try_queue)
+    monkeypatch.setattr(probes, "refusal", machine.refused)
+    monkeypatch.setattr(probes, "try_queue", machine.try_queue)
     return machine
 
 
@@ -65,7 +54,7 @@ def checked(machine, command_line, monkeypatch):
             file.write_text(json.dumps({**facts, "partitions": {"standard": machine.known}}))
         results.clear()
         code, text, _ = command_line("site", "check", name)
-        findings = {state: {} for state in State}
+        findings = {state: {} for state in ProbeState}
         for finding in results:
             findings[finding.state][finding.probe] = finding
         return code, text, findings
@@ -75,23 +64,19 @@ def checked(machine, command_line, monkeypatch):
 
 def test_all_is_right(checked, tmp_path):
     code, text, findings = checked()
-    assert (code, [*findings[State.OK]]) == (0, [*TITLES])
+    assert (code, [*findings[ProbeState.OK]]) == (0, [*TITLES])
     lines = (f"  ok         {title}( {{2,}}|\n)" for title in TITLES.values())
     assert re.search(".*".join(lines), text, re.S)
     assert not list((tmp_path / "home" / "site-check").iterdir())
 
 
-def test_a_node_has_the_memory_that_slurm_gives_of_it(machine, checked):
+def test_memory_and_job_are_as_slurm_gives_them(machine, checked):
+    """A job asks for a rank per core, and for no longer than the queue allows."""
     small()(machine)
+    queue(max_time=1800)(machine)
     text = " ".join(checked()[1].split())
     assert "memory and time suffice 15 GiB per node, 1.25 GiB needed" in text
-
-
-def test_job_asks_for_a_rank_per_core_and_no_longer_than_the_queue_allows(machine, checked):
-    queue(max_time=300)(machine)
-    checked()
-    assert str(machine.asked.shape) == "2x4x1"
-    assert machine.asked.max_time == 300
+    assert (str(machine.asked.shape), machine.asked.max_time) == ("2x4x1", 1800)
 
 
 def change(part, /, **values):
@@ -116,7 +101,7 @@ def launch(index, **values):
 
 
 def steps(**ended):
-    return change(attrgetter("trial.steps"), **{name: Ended(*ended[name]) for name in ended})
+    return change(attrgetter("trial.steps"), **{name: StepEnd(*ended[name]) for name in ended})
 
 
 def drained(machine):
@@ -136,14 +121,13 @@ def small(*names):
 
 def no_account(machine):
     machine.partition.update(access=["-p", "standard"])
-    survey(decisions=[Text("jobs need an account and me has no default one", next="Write it.")])(
-        machine
-    )
+    text = Text("jobs need an account and me has no default one", next="Write it.")
+    survey(decisions=[text])(machine)
 
 
 def unbound(machine):
     survey(task_plugin="task/none")(machine)
-    launch(1, fault=Misplaced(seats=(SHARED,)))(machine)
+    launch(1, fault=launches.Misplaced(seats=(SHARED,)))(machine)
 
 
 def ports(state, *nodes):
@@ -151,10 +135,10 @@ def ports(state, *nodes):
     return lambda machine: [machine.trial.nodes[n]["networks"][0].update(port) for n in nodes]
 
 
-SHARED = CoreShared(host="n1", text="rank 1 on n1 (cpus 0) shares a core with rank 0")
+SHARED = launches.CoreShared(host="n1", text="rank 1 on n1 (cpus 0) shares a core with rank 0")
 DEFECT = Defect.of("lab.py", 3, "does not load: oops")
-WORLDS = Worlds(launcher="srun", worlds=8, size=1, asked=8)
-THREE_SHARE = Misplaced(seats=(SHARED,) * 3)
+WORLDS = launches.Worlds(launcher="srun", worlds=8, size=1, asked=8)
+THREE_SHARE = launches.Misplaced(seats=(SHARED,) * 3)
 TWO_SHARE = f"INVALID placement (layout node2): {SHARED}; {SHARED}"
 LINKS = [
     ("n1", "n2", 2e-6, 2e10, 0.9),
@@ -178,7 +162,7 @@ WRONG = [  # what spoils it, the probe, and what its result says
     (queue(closed=CLOSED), "account", "only members of g can use it"),
     (drained, "nodes", "1 of 3 up, 2 needed; n1 (bad DIMM), n2 (bad DIMM)"),
     (change(lambda m: m, refusal="no"), "placement", "layout mpi, 2x4x1: no"),
-    (job(fault=Blocked(job="7", waited=9.0, reason="Priority")), "job", "BLOCKED: job 7"),
+    (job(fault=launches.Blocked(job="7", waited=9.0, reason="Priority")), "job", "BLOCKED: job 7"),
     (job(modules={"openmpi": "no"}), "modules", "openmpi (no)"),
     (job(build=NO_MPICC), "program", "no MPI program could be built: no mpicc"),
     (steps(configure=FULL), "kernels", "No space left on device: Error: x"),
@@ -194,7 +178,7 @@ WRONG = [  # what spoils it, the probe, and what its result says
     (ports("down", 1), "alike", "mlx5_0 200 Gb/s on n1, not up on n2"),
     (known(microcode="0x0"), "facts", "microcode 0x0 -> 0x1 on n1, n2"),
     (ports("active", 0, 1), "facts", "mlx5_0 200 Gb/s -> 100 Gb/s on n1, n2"),
-    (launch(0, fault=NoWorld(launcher="x")), "world", "started no MPI world (layout mpi)"),
+    (launch(0, fault=launches.NoWorld(launcher="x")), "world", "started no MPI world (layout mpi)"),
     (launch(0, fault=WORLDS), "world", "instead of one of 8 (layout mpi)"),
     (launch(2, fault=THREE_SHARE), "cores", TWO_SHARE),
     (launch(0, carried={"eth0": 1.01}), "network", "not through mlx5_0 (infiniband, 200 Gb/s)"),
@@ -221,29 +205,28 @@ def test_what_is_wrong_is_named_with_a_remedy(spoil, probe, says, machine, check
     code, text, findings = checked()
     assert code == 1
     # A node that is unlike the others is also unlike the recorded one.
-    assert list(findings[State.WRONG]) in ([probe], ["alike", "facts"])
-    finding = findings[State.WRONG][probe]
+    assert list(findings[ProbeState.WRONG]) in ([probe], ["alike", "facts"])
+    finding = findings[ProbeState.WRONG][probe]
     assert says in finding.text
     assert finding.remedy
-    assert re.search(
-        f"\n  WRONG      {TITLES[probe]}({' ' * (WIDTH - len(TITLES[probe]))}  |\n)", text
-    )
+    line = f"\n  WRONG      {TITLES[probe]}"
+    assert f"{line:<{WIDTH + 14}}  " in text or f"{line}\n" in text
     assert f" -> {finding.remedy} " in " ".join(text.split())
     assert all(len(line) <= 80 for line in text.splitlines() if "/" not in line)
     # What rests on it is not tried, and all else is.
     rests = {probe}
-    for each in check_probes.PROBES:
+    for each in probes.PROBES:
         rests |= {each.name} if rests & {*each.rests_on} else set()
-    assert {probe, *findings[State.NOT_TRIED]} == rests
+    assert {probe, *findings[ProbeState.NOT_TRIED]} == rests
     # In one line, also if it is broken.
     assert text.count("\n  not tried  ") == (len(rests) > 1) + (probe in ("file", "scheduler"))
-    if "job" not in findings[State.NOT_TRIED]:  # an empty folder is not named
+    if "job" not in findings[ProbeState.NOT_TRIED]:  # an empty folder is not named
         assert str(tmp_path / "home" / "site-check" / "lab") in text.splitlines()[-1]
 
 
 def test_every_probe_is_made_wrong_after_those_that_it_rests_on():
     assert {probe for _, probe, _ in WRONG} == set(TITLES)
-    for place, probe in enumerate(check_probes.PROBES):
+    for place, probe in enumerate(probes.PROBES):
         assert {*probe.rests_on} <= {*[*TITLES][:place]}
 
 
@@ -278,8 +261,8 @@ OF_SLURM = {"accounting", "account", "nodes", "placement"}
 def test_what_is_not_tried_or_not_there(machine, checked, change, exit_code, untried, absent):
     change(machine)
     code, _, findings = checked()
-    assert (code, set(findings[State.NOT_TRIED])) == (exit_code, untried)
-    assert {*TITLES} - {probe for state in State for probe in findings[state]} == absent
+    assert (code, set(findings[ProbeState.NOT_TRIED])) == (exit_code, untried)
+    assert {*TITLES} - {probe for state in ProbeState for probe in findings[state]} == absent
 
 
 def another(name, **changes):
@@ -295,7 +278,7 @@ def test_partitions_of_alike_nodes_build_once(machine, checked, changes, builder
     machine.site.partitions.append(another("standard-2", **changes))
     code, _, findings = checked()
     same = f"as on {builder}, which is on the same nodes" if builder else "configured"
-    assert (code, findings[State.OK]["kernels"].text.startswith(same)) == (0, True)
+    assert (code, findings[ProbeState.OK]["kernels"].text.startswith(same)) == (0, True)
     code, text, _ = checked("lab:standard-2")  # whose facts are those of standard
     assert code == 0
     assert "lab:standard\n" not in text
@@ -314,12 +297,12 @@ def test_jobs_are_in_the_queue_at_once_where_they_share_no_node(machine, checked
     text = checked()[1]
     shown = [line.removeprefix("lab:") for line in text.splitlines() if line.startswith("lab:")]
     assert shown == list(names)
-    assert machine.most == (check.AT_ONCE if option == "--exclusive" else 1)
+    assert machine.most == (probe_runner.AT_ONCE if option == "--exclusive" else 1)
 
 
 def test_an_error_of_one_partition_ends_the_check(machine, checked, monkeypatch):
     machine.site.partitions.append(another("two"))
-    monkeypatch.setattr(check_probes, "try_queue", Mock(side_effect=OSError("no such folder")))
+    monkeypatch.setattr(probes, "try_queue", Mock(side_effect=OSError("no such folder")))
     assert checked()[0] == 2
 
 
@@ -334,15 +317,21 @@ def test_who_closes_a_check_cancels_its_jobs(machine, tmp_path):
 
     machine.partition["access"] = ["--exclusive"]
     two = another("two", access=["-p two", "--exclusive"])
-    subjects = check.subjects(machine.site, [machine.partition, two], tmp_path, 1)
-    results = check.run([check.Probe("job", "a job runs", look)], subjects)
+    subjects = probe_runner.subjects(machine.site, [machine.partition, two], tmp_path, 1)
+    results = probe_runner.run([probe_runner.SiteProbe("job", "a job runs", look)], subjects)
     next(results)
     results.close()
     assert stopped == [True]
 
 
 def test_every_fault_of_a_job_has_a_remedy():
-    assert {*STATES.values(), Blocked, Infrastructure, NodeFault, NotEnded} < REMEDIES.keys()
+    assert {
+        *STATES.values(),
+        launches.Blocked,
+        launches.Infrastructure,
+        launches.NodeFault,
+        launches.NotEnded,
+    } < REMEDIES.keys()
     for kind in OUTER_FAULTS:
-        assert kind in REMEDIES or kind is NotStarted
-    assert check.fault(NotStarted(cause="x"), "p").remedy == check.LOOK
+        assert kind in REMEDIES or kind is launches.NotStarted
+    assert probe_runner.fault(launches.NotStarted(cause="x"), "p").remedy == probe_runner.LOOK

@@ -8,8 +8,8 @@ from running import SITES
 
 from bisection.kernels.spack import externals
 from bisection.kernels.spack.install import lock_facts
-from bisection.sites import stored
-from bisection.sites.site import Site
+from bisection.sites import lock_rules
+from bisection.sites.site_files import Site
 
 
 @pytest.fixture
@@ -32,14 +32,12 @@ def locked(home):
 
 # How a lock is damaged -> the words of the defect.
 DAMAGES = [
-    (None, None),
-    (
-        lambda lock: lock.write_text(lock.read_text() + "\n"),
-        "was changed since the kernels were built",
+    (lambda lock: None, None),
+    (lambda lock: lock.write_text(lock.read_text() + "\n"), "changed since the kernels were built"),
+    *(
+        (lambda lock, text=text: lock.write_text(text), "is no lock of Spack")
+        for text in ("", "[]", '{"roots": []}')
     ),
-    (lambda lock: lock.write_text(""), "is no lock of Spack"),
-    (lambda lock: lock.write_text("[]"), "is no lock of Spack"),
-    (lambda lock: lock.write_text('{"roots": []}'), "is no lock of Spack"),
     (lambda lock: lock.unlink(), "nothing built yet"),
 ]
 
@@ -47,9 +45,8 @@ DAMAGES = [
 @pytest.mark.parametrize(("damage", "says"), DAMAGES)
 def test_damaged_lock(locked, damage, says):
     site, folder = locked
-    if damage:
-        damage(folder / "spack.lock")
-    findings = list(stored.lock_findings(site))
+    damage(folder / "spack.lock")
+    findings = list(lock_rules.lock_findings(site))
     assert len(findings) == (says is not None)
     for finding in findings:
         assert (says in finding.text, finding.is_note) == (True, says == "nothing built yet")
@@ -60,17 +57,17 @@ def test_lock_of_an_older_file(locked):
     text = (folder / "spack.yaml").read_text()
     line = text[: text.index("fftw@")].count("\n") + 1
     (folder / "spack.yaml").write_text(text.replace("fftw@", "fftw@1.", 1))
-    (finding,) = stored.lock_findings(site)
+    (finding,) = lock_rules.lock_findings(site)
     assert (finding.path, finding.line) == ("spack-env/debian12/spack.yaml", line)
     assert "was made from" in finding.text
 
 
 def test_nothing_where_spack_was_never_used(locked, monkeypatch, tmp_path):
     monkeypatch.setenv("BISECTION_HOME", str(tmp_path / "other"))
-    assert list(stored.lock_findings(locked[0])) == []
+    assert list(lock_rules.lock_findings(locked[0])) == []
 
 
 def test_unknown_environment(locked):
     environs = {"spack": {"features": ["spack"], "extras": {"spack_env": "debian"}}}
-    (finding,) = stored.lock_findings(dataclasses.replace(locked[0], environs=environs))
+    (finding,) = lock_rules.lock_findings(dataclasses.replace(locked[0], environs=environs))
     assert finding.text.endswith("spack_env is debian: allowed are debian12, generic, auto")

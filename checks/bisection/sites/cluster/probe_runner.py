@@ -1,8 +1,7 @@
-"""Checks a site file by probes: a partition as their subject, and how they run.
+"""Checks a site file by probes (probes.py): a partition as their subject, and how they run.
 
-A probe (check_probes.py) looks at one partition, or at the site as a whole, and gives a Finding, or
-None where there is nothing to look at. What rests on a probe that is wrong or was not tried is not
-tried. One job per partition serves all probes that need one.
+What rests on a probe that is wrong or was not tried is not tried. One job per partition serves all
+probes that need one.
 """
 
 import contextlib
@@ -18,35 +17,23 @@ from bisection import schedulers
 from bisection.core.commands import option_value
 from bisection.core.grouping import grouped
 from bisection.core.identity import Geometry
+from bisection.core.reasons import launches
 from bisection.core.reasons.base import Reason, Text
-from bisection.core.reasons.launches import (
-    Blocked,
-    Cancelled,
-    Infrastructure,
-    Misplaced,
-    NodeFail,
-    NodeFault,
-    NoSpace,
-    NotEnded,
-    NoWorld,
-    OutOfMemory,
-    Timeout,
-    Worlds,
-)
 from bisection.core.verdicts import BisectionError, Word
 from bisection.kernels import layouts
 from bisection.kernels.layouts import ALL_LAYOUTS, DoesNotFit
-from bisection.schedulers.survey import QueueInfo, SchedulerError, Survey
+from bisection.schedulers.scheduler import Scheduler
+from bisection.schedulers.survey import QueueInfo, SchedulerError, SchedulerSurvey
 from bisection.sites.before_run import choose_environ
 from bisection.sites.cluster import facts
-from bisection.sites.cluster.jobs import AT_ONCE, Request, at_once
-from bisection.sites.cluster.trial import Launcher, Outcome, Trial
-from bisection.sites.site import Site
+from bisection.sites.cluster.jobs import AT_ONCE, JobRequest, at_once
+from bisection.sites.cluster.trial import Launcher, LauncherResult, Trial
+from bisection.sites.site_files import Site
 
 Facts = Mapping[str, Any]
 
 
-class State(Word):
+class ProbeState(Word):
     """The outcome of a probe."""
 
     OK = "ok"
@@ -55,10 +42,10 @@ class State(Word):
 
 
 @dataclass(frozen=True)
-class Finding:
+class ProbeResult:
     """The result of a probe."""
 
-    state: State
+    state: ProbeState
     text: str  # its numbers, or what is wrong
     remedy: str = ""  # what to do
     rests_on: str = ""  # the probe that is wrong or was not tried, so that this one was not
@@ -66,30 +53,32 @@ class Finding:
     partition: str = ""  # "" for the site
 
 
-ok, wrong, not_tried = (partial(Finding, state) for state in State)
+ok, wrong, not_tried = (partial(ProbeResult, state) for state in ProbeState)
 
 LOOK = "Look at the job's output."
 # What to do about what stopped a job or a launch.
 REMEDIES: dict[type[Reason], str] = {
-    Blocked: "Look at the queue with `squeue`; --patience lets the job wait longer.",
-    Timeout: "Look at the last step in the job's output.",
-    **dict.fromkeys((NodeFail, NodeFault), "Repair the node, or drain it."),
-    OutOfMemory: "Ask for more memory in the site file, such as --mem=0.",
-    Cancelled: "Somebody or preemption cancelled it: check again.",
-    Infrastructure: "`scontrol ping` shows whether the controller runs.",
-    NotEnded: LOOK,
-    NoSpace: "Make room there, or set BISECTION_HOME to a folder on another file system.",
-    NoWorld: 'Try another launcher, or options=["--mpi=..."] of `srun --mpi=list`.',
-    Worlds: 'Launcher and MPI library differ: try options=["--mpi=pmi2"] or another launcher.',
-    Misplaced: "Correct the launcher's options for cores: `binding` in the site file.",
+    launches.Blocked: "Look at the queue with `squeue`; --patience lets the job wait longer.",
+    launches.Timeout: "Look at the last step in the job's output.",
+    **dict.fromkeys((launches.NodeFail, launches.NodeFault), "Repair the node, or drain it."),
+    launches.OutOfMemory: "Ask for more memory in the site file, such as --mem=0.",
+    launches.Cancelled: "Somebody or preemption cancelled it: check again.",
+    launches.Infrastructure: "`scontrol ping` shows whether the controller runs.",
+    launches.NotEnded: LOOK,
+    launches.NoSpace: "Make room there, or set BISECTION_HOME to a folder on another file system.",
+    launches.NoWorld: 'Try another launcher, or options=["--mpi=..."] of `srun --mpi=list`.',
+    launches.Worlds: (
+        'Launcher and MPI library differ: try options=["--mpi=pmi2"] or another launcher.'
+    ),
+    launches.Misplaced: "Correct the launcher's options for cores: `binding` in the site file.",
 }
 
 
-def fault(reason: Reason, partition: str) -> Finding:
+def fault(reason: Reason, partition: str) -> ProbeResult:
     """The result of a probe by what went wrong in a partition."""
     remedy = reason.next if isinstance(reason, Text) else ""
     remedy = remedy or REMEDIES.get(type(reason), LOOK)
-    if isinstance(reason, Blocked) and reason.refused:
+    if isinstance(reason, launches.Blocked) and reason.refused:
         remedy = f"Correct queue, account, qos and nodes of {partition} in the site file."
     return wrong(str(reason), remedy)
 
@@ -99,16 +88,16 @@ class Subject:
     """One partition of a site, and what is known of it so far."""
 
     site: Site
-    partition: dict[str, Any]  # as sites/probe.py reports it
+    partition: dict[str, Any]  # as sites/load_process.py reports it
     facts: Facts | None  # of NAME.json; None without it
     folder: Path  # for its job; all nodes must see it
     patience: float  # s for its job
-    # Of all partitions of the check: their schedulers' surveys by account, and where kernels are
-    # built for a kind of node.
-    surveys: dict[str, Survey] = field(default_factory=dict)
-    built: dict[Any, str] = field(default_factory=dict)
-    schedulers: frozenset[str] = frozenset()  # ReFrame's names
-    stop: threading.Event = field(default_factory=threading.Event)  # once set, jobs are cancelled
+    # Of all partitions of the check: their schedulers, surveys of these by account, and where
+    # kernels are built for a kind of node.
+    schedulers: Sequence[Scheduler]
+    surveys: dict[str, SchedulerSurvey]
+    built: dict[Any, str]
+    stop: threading.Event  # once set, jobs are cancelled
     trial: Trial = field(default_factory=Trial)  # of its job, once that ran
 
     def __post_init__(self) -> None:
@@ -140,11 +129,10 @@ class Subject:
         extras = self.extras | environ.get("extras", {})
         self.launcher = Launcher(part.get("launcher", ""), binding=extras.get("binding", []))
         # The facts of NAME.json; quad-2 has those of quad, unless a queue quad-2 has facts, too.
-        recorded, names = (self.facts or {}).get("partitions", {}), [self.name]
-        names.append(self.name.rpartition("-")[0])
-        known = [recorded[name] for name in names if name in recorded]
-        same = (facts for facts in known if facts.get("queue") == self.queue_name)
-        self.known = next(same, next(iter(known), None))
+        recorded = (self.facts or {}).get("partitions", {})
+        names = [name for name in (self.name, self.name.rpartition("-")[0]) if name in recorded]
+        same = [name for name in names if recorded[name].get("queue") == self.queue_name]
+        self.known = recorded[(same or names)[0]] if names else None
 
     @property
     def info(self) -> QueueInfo | None:
@@ -156,55 +144,50 @@ class Subject:
 
     @property
     def apart(self) -> bool:
-        whole = self.info.whole_nodes if self.info else False
-        return (whole or "--exclusive" in self.access) and not self.builds_here
+        whole = "--exclusive" in self.access or (self.info and self.info.whole_nodes)
+        return bool(whole) and not self.builds_here
 
     @property
     def shapes(self) -> dict[str, Geometry]:
         """The geometry of each layout that fits."""
-        shapes, part = {}, self.partition
+        shapes, machine = {}, (self.partition["cores"], self.nodes, self.partition["topology"])
         for layout in ALL_LAYOUTS:
             with contextlib.suppress(DoesNotFit):
-                shapes[layout] = layouts.geometry(
-                    layout, part["cores"], self.nodes, part["topology"]
-                )
+                shapes[layout] = layouts.geometry(layout, *machine)
         return shapes
 
     @property
-    def request(self) -> Request:
-        """Returns the request of its job."""
+    def request(self) -> JobRequest:
         longest = (self.info and self.info.max_time) or self.extras.get("max_time")
         shape = Geometry(self.nodes, self.partition["cores"], 1)
         where = (self.folder, self.patience, self.scheduler)
         environ = self.site.environs.get(self.environ, {"variables": {}})
         variables = {**self.partition["variables"], **environ["variables"]}
-        variables |= {"SLURM_KILL_BAD_EXIT": "1"}  # as launches have it
-        return Request(self.name, self.access, shape, *where, longest, variables, self.stop)
+        variables["SLURM_KILL_BAD_EXIT"] = "1"  # as launches have it
+        return JobRequest(self.name, self.access, shape, *where, longest, variables, self.stop)
 
     @property
-    def outcomes(self) -> dict[str, Outcome]:
+    def outcomes(self) -> dict[str, LauncherResult]:
         return dict(zip(self.shapes, self.trial.outcomes, strict=False))
 
 
 @dataclass(frozen=True)
-class Probe:
+class SiteProbe:
     """One line of the check."""
 
     name: str
     title: str
-    look: Callable[[Subject], Finding | None]
+    look: Callable[[Subject], ProbeResult | None]  # None: there is nothing to look at
     rests_on: Sequence[str] = ()
     of_site: bool = False  # looked at once, with the first partition as subject
 
 
-def run(probes: Sequence[Probe], subjects: Sequence[Subject]) -> Generator[Finding, None, None]:
+def run(
+    probes: Sequence[SiteProbe], subjects: Sequence[Subject]
+) -> Generator[ProbeResult, None, None]:
     """Runs the probes, each after those that it rests on: those of the site, then those of its
-    partitions, AT_ONCE at a time.
-
-    Partitions with the same nodes take turns; so do all where one could disturb another. The
-    results of a partition come once its job is over. Jobs are cancelled where the caller closes
-    this.
-    """
+    partitions, AT_ONCE at a time. Partitions with the same nodes take turns; so do all where one
+    could disturb another. Jobs are cancelled where the caller closes this."""
     roots: dict[str, str] = {}  # probe -> the wrong one that it rests on
     # A scheduler first, if there is one.
     first = min(subjects, key=lambda subject: subject.local)
@@ -214,31 +197,31 @@ def run(probes: Sequence[Probe], subjects: Sequence[Subject]) -> Generator[Findi
     of_partitions = [probe for probe in probes if not probe.of_site]
     rows = grouped(subjects, lambda subject: subject.same_nodes)
 
-    def check(row: Sequence[Subject]) -> list[Finding]:
-        return [finding for s in row for finding in _run(of_partitions, s, s.name, dict(roots))]
+    def check(row: Sequence[Subject]) -> list[ProbeResult]:
+        return [result for s in row for result in _run(of_partitions, s, s.name, dict(roots))]
 
     most = AT_ONCE if all(subject.apart for subject in subjects) else 1
-    for findings in at_once(check, list(rows.values()), first.stop, most):
-        yield from findings
+    for results in at_once(check, list(rows.values()), first.stop, most):
+        yield from results
 
 
 def _run(
-    probes: Sequence[Probe], subject: Subject, partition: str, roots: dict[str, str]
-) -> Iterator[Finding]:
+    probes: Sequence[SiteProbe], subject: Subject, partition: str, roots: dict[str, str]
+) -> Iterator[ProbeResult]:
     for probe in probes:
         if root := next((roots[name] for name in probe.rests_on if name in roots), None):
-            finding: Finding | None = not_tried("", rests_on=root)
+            result: ProbeResult | None = not_tried("", rests_on=root)
         else:
             root = probe.name
             try:
-                finding = probe.look(subject)
+                result = probe.look(subject)
             except SchedulerError as error:
                 ping = "`scontrol ping` shows whether it runs; SLURM_CONF names its file."
-                finding = wrong(str(error), ping)
-        if finding:
-            if finding.state != State.OK:
+                result = wrong(str(error), ping)
+        if result:
+            if result.state != ProbeState.OK:
                 roots[probe.name] = root
-            yield replace(finding, probe=probe.name, partition=partition)
+            yield replace(result, probe=probe.name, partition=partition)
 
 
 def subjects(
@@ -248,11 +231,9 @@ def subjects(
     load. Each job may take `patience` seconds, and leaves its files in the folder."""
     file = facts.file_of(site.path)
     known = facts.read(file) if file.exists() else None
-    surveys: dict[str, Survey] = {}
-    built: dict[Any, str] = {}
-    names = frozenset(partition["scheduler"] for partition in partitions)
-    stop = threading.Event()
+    names = sorted({partition["scheduler"] for partition in partitions})
+    shared: tuple[Any, ...] = ([*map(schedulers.of, names)], {}, {}, threading.Event())
     return [
-        Subject(site, partition, known, folder, patience, surveys, built, names, stop)
+        Subject(site, partition, known, folder, patience, *shared)
         for partition in partitions or [{}]
     ]

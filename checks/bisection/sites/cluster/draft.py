@@ -22,11 +22,11 @@ from bisection.core.identity import Geometry
 from bisection.core.reasons.base import Reason, Text, with_reasons
 from bisection.core.reasons.launches import NoWorld, Worlds
 from bisection.core.verdicts import BisectionError
-from bisection.schedulers.survey import Group, QueueInfo, Survey, groups_of
+from bisection.schedulers.survey import Group, QueueInfo, SchedulerSurvey, groups_of
 from bisection.sites.cluster import facts
 from bisection.sites.cluster.facts import FAST, UP
-from bisection.sites.cluster.jobs import Request, at_once
-from bisection.sites.cluster.trial import COMPILERS, Launcher, Outcome, Trial, try_queue
+from bisection.sites.cluster.jobs import JobRequest, at_once
+from bisection.sites.cluster.trial import COMPILERS, Launcher, LauncherResult, Trial, try_queue
 
 PATIENCE = 600  # seconds for the trial job of a queue, its wait included
 USUAL_NODES = 4  # of the largest launch, unless --nodes says another number
@@ -34,7 +34,7 @@ USUAL_NODES = 4  # of the largest launch, unless --nodes says another number
 
 @dataclass(frozen=True)
 class Software:
-    """Programs on PATH, and loaded modules."""
+    """Programs on PATH, modules and libraries."""
 
     mpi: Mapping[str, str]  # kind (a library), version, compiler (its path), launcher; "" for none
     modules_system: str  # ReFrame's name; nomod for none
@@ -51,7 +51,7 @@ NO_FFTW = (
 
 
 @dataclass
-class Part:
+class DraftPartition:
     """A partition of the draft: alike nodes of a queue."""
 
     name: str
@@ -62,7 +62,7 @@ class Part:
     words: Mapping[str, Any] | None = None  # of a site file that is there
     taken: str = ""  # the name that it would have, if another one had not
     trial: Trial = field(default_factory=Trial)  # empty where no job ran
-    outcome: Outcome | None = None  # of `launcher`, if it was right
+    outcome: LauncherResult | None = None  # of `launcher`, if it was right
     others: list[tuple[Launcher, Reason | None]] = field(default_factory=list)  # None: right, too
     decisions: list[str] = field(default_factory=list)
 
@@ -85,7 +85,7 @@ class Part:
             "constraint": self.group.constraint,
             "nodes": self.nodes,
             "launcher": self.launcher.name,
-            "options": list(self.launcher.options),
+            "options": [*self.launcher.options],
             "exclusive": not self.queue.whole_nodes,
         }
         return {word: value for word, value in words.items() if value}
@@ -121,11 +121,8 @@ class Part:
         whole, as a rank may be on any of them.
         """
         known = self.group.known
-        scheduled = {
-            "num_cpus": known.cores * known.per_core,
-            "num_cpus_per_core": known.per_core,
-            "num_sockets": known.sockets,
-        }
+        scheduled = {"num_cpus_per_core": known.per_core, "num_sockets": known.sockets}
+        scheduled["num_cpus"] = known.cores * known.per_core
         seen = (node["processor"] for node in self.trial.nodes)
         least = min(seen, key=facts.cores_of, default=scheduled)
         cores, per_core = min(facts.cores_of(least), known.cores), least["num_cpus_per_core"]
@@ -150,11 +147,11 @@ class Draft:
     """A site, as far as it could be found out."""
 
     name: str
-    survey: Survey
+    survey: SchedulerSurvey
     software: Software
     account: str = ""
     qos: str = ""
-    parts: list[Part] = field(default_factory=list)
+    parts: list[DraftPartition] = field(default_factory=list)
     closed: list[Text] = field(default_factory=list)  # queues that this user cannot use
     decisions: list[str] = field(default_factory=list)  # of the site as a whole
     unread: dict[str, Any] = field(default_factory=dict)  # facts of partitions: none are known
@@ -199,16 +196,16 @@ def modules_system(environ: Mapping[str, str]) -> str:
     return next((name for variable, name in names.items() if variable in environ), "nomod")
 
 
-def draft(options: Namespace, known: Survey) -> Draft:
+def first_draft(options: Namespace, known: SchedulerSurvey) -> Draft:
     """The draft of a site before any job ran, by the options of `site new`; BisectionError where
     they want a queue that there is not, or a QOS without Slurm."""
-    there, queues, most = software_here(), options.queue, options.nodes
+    there = software_here()
     site = Draft(options.name, known, there, options.account, options.qos)
     site.decisions += map(str, known.decisions)
     if options.qos and not schedulers.of(known.reframe).takes_qos:
         raise BisectionError(f"--qos {options.qos}: only Slurm has it, and it is not on this host")
     names = [queue.name for queue in known.queues]
-    if unknown := [queue for queue in queues if queue not in names]:
+    if unknown := [queue for queue in options.queue if queue not in names]:
         raise BisectionError(f"--queue {unknown[0]}: unknown; there are {', '.join(names)}")
     if not known.kind:
         return site
@@ -218,11 +215,13 @@ def draft(options: Namespace, known: Survey) -> Draft:
         site.decisions.append(NO_COMPILER)
     if "FFTW" not in there.libraries:
         site.decisions.append(NO_FFTW)
-    wanted = [queue for queue in known.queues if queue.name in (queues or names)]
-    site.closed = [queue.closed for queue in wanted if queue.closed]
-    for queue in wanted:
-        if not queue.closed:
-            site.parts += _parts(site, queue, most)
+    for queue in known.queues:
+        if queue.name not in (options.queue or names):
+            continue
+        if queue.closed:
+            site.closed.append(queue.closed)
+        else:
+            site.parts += _parts(site, queue, options.nodes)
     _name_apart(site.parts)
     for part in site.parts:
         part.decisions += _questions(part)
@@ -231,7 +230,7 @@ def draft(options: Namespace, known: Survey) -> Draft:
     return site
 
 
-def _parts(site: Draft, queue: QueueInfo, most: int | None) -> Iterator[Part]:
+def _parts(site: Draft, queue: QueueInfo, most: int | None) -> Iterator[DraftPartition]:
     """The partitions of a queue; a group without a feature of its own is left out."""
     for group in queue.groups:
         if not group.alone and not group.constraint:
@@ -247,10 +246,12 @@ def _parts(site: Draft, queue: QueueInfo, most: int | None) -> Iterator[Part]:
         # ReFrame's names of partitions have no dots, and no digit in front.
         name = re.sub("[^A-Za-z0-9_-]|^(?=[0-9-])", "_", name)
         nodes = min(most or USUAL_NODES, len(group.nodes), queue.max_nodes or len(group.nodes))
-        yield Part(name, queue, group, nodes if most else sizes(nodes), candidates(site)[0])
+        yield DraftPartition(
+            name, queue, group, nodes if most else sizes(nodes), candidates(site)[0]
+        )
 
 
-def _name_apart(parts: Sequence[Part]) -> None:
+def _name_apart(parts: Sequence[DraftPartition]) -> None:
     """Gives partitions names of their own, also by number of nodes: gpu.a and gpu_a are both gpu_a
     to ReFrame, and quad with one node is quad-1. Queues whose own name will do keep it."""
     taken: set[str] = set()
@@ -262,13 +263,12 @@ def _name_apart(parts: Sequence[Part]) -> None:
         taken |= part.names
 
 
-def _questions(part: Part) -> Iterator[str]:
+def _questions(part: DraftPartition) -> Iterator[str]:
     """Yields what a person must decide on a partition before any job ran."""
     if part.group.up < part.largest:
-        down = tuple((node.name, node.down) for node in part.group.nodes if node.down)
-        tried = "launchers were tried on no more"
-        tried = tried if part.group.up else "no job ran, and no launcher is proven"
-        why = f"; down: {with_reasons(down)}" if down else ""
+        tried = "no job ran, and no launcher is proven"
+        tried = "launchers were tried on no more" if part.group.up else tried
+        why = f"; down: {with_reasons(part.group.down)}" if part.group.down else ""
         up = f"{part.group.up} of {part.largest} nodes are up"
         yield f"{up}: {tried}; --refresh makes the facts again{why}"
     if part.queue.shared:
@@ -282,16 +282,15 @@ def sizes(most: int) -> int | list[int]:
 
 def candidates(site: Draft) -> list[Launcher]:
     """The launchers to try, the one to be preferred first: srun, its other types, mpirun."""
-    tried = []
-    if site.survey.mpi_types:
-        types = site.survey.mpi_types[1:]
-        tried = [Launcher("srun"), *(Launcher("srun", (f"--mpi={kind}",)) for kind in types)]
+    tried = [Launcher("srun", (f"--mpi={kind}",)) for kind in site.survey.mpi_types]
+    if tried:
+        tried[0] = Launcher("srun")  # its usual type
     if (mpirun := site.software.mpi["launcher"]) or not tried:
         tried.append(Launcher(mpirun or "mpirun"))
     return tried
 
 
-def as_reframe(site: Draft, part: Part, launcher: Launcher, nodes: int) -> dict[str, Any]:
+def as_reframe(site: Draft, part: DraftPartition, launcher: Launcher, nodes: int) -> dict[str, Any]:
     """A partition of the draft as site-configs/common_cluster.py makes it for ReFrame."""
     shared = import_module_from_file(str(paths.ROOT / "site-configs" / "common_cluster.py"))
     words = {"name": part.name, "account": site.account, "qos": site.qos, **part.choices}
@@ -299,35 +298,34 @@ def as_reframe(site: Draft, part: Part, launcher: Launcher, nodes: int) -> dict[
     return shared.as_reframe(words, part.facts, site.survey.reframe, site.software.mpi)
 
 
-def try_out(site: Draft) -> Iterator[Part]:
+def try_out(site: Draft) -> Iterator[DraftPartition]:
     """Runs a trial job in each partition of a draft, AT_ONCE at a time, and settles its launcher.
     Yields each partition once its job is over; interrupted, it cancels the jobs."""
     folder = paths.home() / "site" / site.name
     folder.mkdir(parents=True, exist_ok=True)
     jobs, stop = [], threading.Event()
+    scheduler = schedulers.of(site.survey.reframe)
     for part in site.parts:
         if nodes := min(part.largest, part.group.up):
             tried = [part.launcher] if part.words else candidates(site)  # that of a site file alone
-            jobs.append((part, {each: as_reframe(site, part, each, nodes) for each in tried}))
+            forms = [as_reframe(site, part, launcher, nodes) for launcher in tried]
+            bindings = [form["extras"]["binding"] for form in forms]
+            bound = [replace(t, binding=b) for t, b in zip(tried, bindings, strict=True)]
+            shape = Geometry(nodes, part.group.known.cores, 1)
+            asked = (part.name, forms[0]["access"], shape, folder, PATIENCE, scheduler)
+            variables = dict(forms[0]["env_vars"])
+            jobs.append((part, JobRequest(*asked, part.queue.max_time, variables, stop), bound))
 
-    def run(job: tuple[Part, dict[Launcher, dict[str, Any]]]) -> Part:
-        part, partitions = job
-        first = next(iter(partitions.values()))
-        shape = Geometry(first["extras"]["nodes"], part.group.known.cores, 1)
-        scheduler, variables = schedulers.of(site.survey.reframe), dict(first["env_vars"])
-        asked = (part.name, first["access"], shape, folder, PATIENCE, scheduler)
-        part.trial = try_queue(
-            Request(*asked, part.queue.max_time, variables, stop),
-            [replace(each, binding=p["extras"]["binding"]) for each, p in partitions.items()],
-            site.software.modules,
-        )
+    def run(job: tuple[DraftPartition, JobRequest, Sequence[Launcher]]) -> DraftPartition:
+        part, request, launchers = job
+        part.trial = try_queue(request, launchers, site.software.modules)
         settle(site, part)
         return part
 
     return at_once(run, jobs, stop)
 
 
-def unlike(part: Part, before: facts.Facts) -> bool:
+def unlike(part: DraftPartition, before: facts.Facts) -> bool:
     """True if the trial of a partition measured other than the site's facts of before, or failed
     where an earlier one did not: once may be a bad moment."""
     old = before.get("partitions", {}).get(part.name, {})
@@ -348,20 +346,16 @@ def take_better(site: Draft, second: Draft) -> None:
     site.parts = [later.get(part.name, part) for part in site.parts]
 
 
-def settle(site: Draft, part: Part) -> None:
+def settle(site: Draft, part: DraftPartition) -> None:
     """Takes the first launcher that was right; what was wrong is for a person to decide."""
-    trial = part.trial
-    right = [outcome for outcome in trial.outcomes if outcome.fault is None]
-    if right:
-        part.launcher, part.outcome = right[0].launcher, right[0]
-    part.others = [
-        (outcome.launcher, _named(outcome, site.survey))
-        for outcome in trial.outcomes
-        if outcome is not part.outcome
-    ]
-    if fault := trial.fault or trial.build:
+    for outcome in part.trial.outcomes:
+        if outcome.fault is None and part.outcome is None:
+            part.launcher, part.outcome = outcome.launcher, outcome
+        else:
+            part.others.append((outcome.launcher, _named(outcome, site.survey)))
+    if fault := part.trial.fault or part.trial.build:
         part.decisions.append(f"no launcher is proven. {fault}")
-    elif not right:
+    elif not part.outcome:
         faults = "; ".join(str(fault) for _, fault in part.others)
         part.decisions.append(f"no launcher is right. {faults}")
     fast = [device["name"] for device in part.devices if device["kind"] in FAST]
@@ -374,7 +368,7 @@ def settle(site: Draft, part: Part) -> None:
         )
 
 
-def _named(outcome: Outcome, known: Survey) -> Reason | None:
+def _named(outcome: LauncherResult, known: SchedulerSurvey) -> Reason | None:
     """The fault of an outcome, which names the launcher with its options."""
     if outcome.fault is None:
         return None
@@ -401,19 +395,17 @@ def choices(file: Path) -> dict[str, Any]:
     try:
         runpy.run_path(str(file))
     except (Exception, SystemExit) as error:
-        raise BisectionError(
-            f"{paths.shown(file)} does not load: {type(error).__name__}: {error}"
-        ) from None
+        why = f"{type(error).__name__}: {error}"
+        raise BisectionError(f"{paths.shown(file)} does not load: {why}") from None
     finally:
         common.make_system = usual
     if not systems:
-        raise BisectionError(
-            f"{paths.shown(file)} has no facts: it is not made by common.slurm or common.cluster"
-        )
+        why = "it is not made by common.slurm or common.cluster"
+        raise BisectionError(f"{paths.shown(file)} has no facts: {why}")
     return systems[0]
 
 
-def refreshed(site_file: Path, known: Survey) -> Draft:
+def refreshed(site_file: Path, known: SchedulerSurvey) -> Draft:
     """The draft of a site that has a file: its partitions and launchers are those of the file.
     BisectionError: the file does not load, or names a queue that there is not."""
     chosen = choices(site_file)
@@ -436,5 +428,7 @@ def refreshed(site_file: Path, known: Survey) -> Draft:
             own = [node for node in nodes if constraint in node.features] or nodes
             group = replace(groups_of(own)[0], constraint=constraint)
             launcher = Launcher(words["launcher"], tuple(words.get("options", ())))
-            site.parts.append(Part(name, queues[queue], group, words["nodes"], launcher, words))
+            site.parts.append(
+                DraftPartition(name, queues[queue], group, words["nodes"], launcher, words)
+            )
     return site

@@ -27,20 +27,18 @@ from bisection.kernels import layouts
 from bisection.kernels.layouts import DoesNotFit
 from bisection.rfm import internals
 from bisection.sites.rules import is_count
-from bisection.sites.site import line_of
+from bisection.sites.site_files import line_of
 
 Located = tuple[str, int, str, bool]  # path, line, what is wrong, whether a name is there twice
 Facts = dict[str, Any]
 
-# Facts of a processor that a $index may have.
-PROCESSOR = (
-    *("arch", "model", "platform", "num_cpus", "num_cpus_per_core", "num_cpus_per_socket"),
-    *("num_sockets", "num_cores", "num_cores_per_socket", "num_numa_nodes"),
-    "num_cores_per_numa_node",
-)
+PROCESSOR = (  # facts of one that a $index may have
+    "arch model platform num_cpus num_cpus_per_core num_cpus_per_socket num_sockets num_cores "
+    "num_cores_per_socket num_numa_nodes num_cores_per_numa_node"
+).split()
 
 
-def probe() -> None:
+def write_facts() -> None:
     """Loads one site file and all checks into this process, and writes their facts as JSON.
 
     The only argument is the job, as JSON: file (of the site), checks (their folder), names
@@ -129,11 +127,10 @@ def partition_facts(runtime: Any, partition: Any) -> Facts:
     """As ReFrame does before a run, a topology file that it has left is read."""
     detected = runtime.get_option("general/0/remote_detect")
     if not partition.processor.info:
-        folder = f"{runtime.system.name}-{partition.name}"
         prefix = os.path.expandvars(runtime.get_option("general/0/topology_prefix"))
+        file = Path(prefix, f"{runtime.system.name}-{partition.name}", "processor.json")
         with contextlib.suppress(OSError, ValueError):
-            text = Path(prefix, folder, "processor.json").expanduser().read_text()
-            internals.set_processor(partition, json.loads(text))
+            internals.set_processor(partition, json.loads(file.expanduser().read_text()))
         by_local = partition.launcher_type.registered_name == "local"
         detected = detected or (partition.scheduler.is_local and by_local)
     surroundings = (runtime.system.preload_environ, partition.local_env)
@@ -157,11 +154,10 @@ def partition_facts(runtime: Any, partition: Any) -> Facts:
 def check_facts(
     runtime: Any, folder: Path, names: Sequence[str] | None, defects: list[Located]
 ) -> Facts:
-    """The checks on this runtime's system.
+    """The checks in a folder, on this runtime's system.
 
     Args:
-        runtime: ReFrame's.
-        folder: of the check files.
+        runtime, folder: ReFrame's, and that of the check files.
         names: patterns of -n, before a run: only tests that one of them selects are made, each
             with those that do, and there are no cases. None: all tests.
         defects: gets an entry for each file and test that does not load.
@@ -188,10 +184,9 @@ def check_facts(
             if check not in facts["checks"]:
                 facts["checks"][check] = class_facts(test, file)
             places = valid_sysenv_comb(test.valid_systems, test.valid_prog_environs)
-            identity = SimpleNamespace(check=test)
+            named = [n for n, selects in patterns.items() if selects(SimpleNamespace(check=test))]
             more = {"tags": sorted(test.tags), "places": sum(map(len, places.values()))}
-            more["named"] = [name for name, selects in patterns.items() if selects(identity)]
-            facts["tests"].append({**test_facts(test), **more})
+            facts["tests"].append({**test_facts(test), **more, "named": named})
             facts["cases"] += [
                 case_facts(test, runtime, partition, environ)
                 for partition, environs in places.items()
@@ -202,12 +197,8 @@ def check_facts(
 
 
 def skipped(file: Path, lines: Sequence[tuple[bool, str]]) -> Iterator[Located]:
-    """Yields the warnings in ReFrame's log; the traceback that follows one has its line.
-
-    Args:
-        file: the check file that was loaded.
-        lines: (whether it is a warning, text).
-    """
+    """Yields the warnings in ReFrame's log of a check file: lines are (whether it is a warning,
+    text). The traceback that follows a warning has its line."""
     for (warns, text), (_, after) in pairwise([*lines, (False, "")]):
         if not warns:
             continue
@@ -224,7 +215,7 @@ def skipped(file: Path, lines: Sequence[tuple[bool, str]]) -> Iterator[Located]:
 
 def class_facts(test: Any, file: Path) -> Facts:
     """The facts of a check class, by any test of it."""
-    metrics = list(getattr(test, "metrics", []))
+    metrics = [*getattr(test, "metrics", [])]
     # A check that asks for any metric of the kernel's results gets these too.
     metrics += ["time", "time_min", "time_p99"] if metrics else []
     metrics = getattr(test, "_at_points", list)([*metrics, *getattr(test, "asserted", [])])

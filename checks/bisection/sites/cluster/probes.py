@@ -6,24 +6,29 @@ import re
 import sys
 from collections.abc import Mapping
 from dataclasses import replace
-from functools import partial
 from typing import Any
 
-from bisection import schedulers
 from bisection.core import paths
 from bisection.core.commands import option_value, telling
 from bisection.core.format import amount, duration, plural, some
-from bisection.core.grouping import grouped
 from bisection.core.reasons.base import Reason, with_reasons
 from bisection.core.reasons.launches import Misplaced, NoWorld, Worlds
 from bisection.core.reasons.machines import carried_by
 from bisection.core.thresholds import LIMITS
 from bisection.kernels import launch_faults
-from bisection.schedulers.survey import Survey, no_nodes
+from bisection.schedulers.survey import Group, SchedulerSurvey, no_nodes
 from bisection.sites.before_run import unknown_queue
-from bisection.sites.cluster.check import Finding, Probe, Subject, fault, not_tried, ok, wrong
 from bisection.sites.cluster.facts import FAST, UP, cores_of
-from bisection.sites.cluster.jobs import STOPPED, Ended, Step, refusal
+from bisection.sites.cluster.jobs import STOPPED, Step, StepEnd, refusal
+from bisection.sites.cluster.probe_runner import (
+    ProbeResult,
+    SiteProbe,
+    Subject,
+    fault,
+    not_tried,
+    ok,
+    wrong,
+)
 from bisection.sites.cluster.trial import program, try_queue
 from bisection.sites.rules import site_defects
 
@@ -31,13 +36,12 @@ SOURCES = paths.ROOT / "src"
 KERNEL = "bisection-patterns"  # the one that is built soonest
 EXIT = 3  # what a rank leaves with
 LONGEST_LAUNCH = 15 * 60  # s, Launch.time_limit (bisection/rfm/launch.py)
-
-
-STEPS = {
+STEPS = {  # of a build, by what is wrong where they fail
     "configure": "CMake does not configure the kernels",
     "compile": "a kernel does not compile",
     "kernel": "a kernel does not run",
 }
+TRAITS = "model num_cpus_per_core num_sockets cores governor smt microcode kernel memory".split()
 OF_NODES = {"num_cpus_per_core": "CPUs per core", "num_sockets": "sockets", "smt": "SMT"}
 HANGS = "its launch did not end in 10 s"
 OTHER_LAUNCHER = "Use another launcher, or its option that ends all ranks with one."
@@ -51,10 +55,10 @@ def _memory(size: float) -> str:
     return f"{size / 2**30:.3g} GiB"
 
 
-def _value(name: str, value: str) -> str:
+def _value(name: str, value: Any) -> str:
     if name == "memory":
-        return _memory(float(value))
-    return {"": "unknown", "None": "not up"}.get(value, value)
+        return _memory(value)
+    return {"": "unknown", None: "not up"}.get(value, str(value))
 
 
 def _speed(latency: float, bandwidth: float) -> str:
@@ -64,10 +68,10 @@ def _speed(latency: float, bandwidth: float) -> str:
 # ---- before the job ----
 
 
-def loads(subject: Subject) -> Finding:
+def loads(subject: Subject) -> ProbeResult:
     """The site file loads, with all checks, as `bisection doctor` has it."""
     site = subject.site
-    defects = [d for d in [*site.defects, *site_defects(site)] if not d.is_note]
+    defects = [defect for defect in site_defects(site) if not defect.is_note]
     if defects:
         first, more = defects[0], f" (and {len(defects) - 1} more)" if defects[1:] else ""
         lists = f"`bisection doctor --system {site.name}` lists all defects."
@@ -76,20 +80,18 @@ def loads(subject: Subject) -> Finding:
     return ok(f"partitions: {some(part['name'] for part in site.partitions)}")
 
 
-def scheduler_answers(subject: Subject) -> Finding:
-    """The scheduler answers."""
-    known = [*map(schedulers.of, sorted(subject.schedulers))]
-    if unread := [scheduler.name for scheduler in known if not scheduler.is_read]:
+def scheduler_answers(subject: Subject) -> ProbeResult:
+    if unread := [scheduler.name for scheduler in subject.schedulers if not scheduler.is_read]:
         remedy = "Slurm, PBS and Flux are checked; `bisection run` works with others."
         return not_tried(f"{unread[0]} cannot be asked", remedy)
-    if all(scheduler.is_local for scheduler in known):
+    if all(scheduler.is_local for scheduler in subject.schedulers):
         return ok("none: launches run on this host")
     survey = _survey(subject)
     cluster = f", cluster {survey.cluster}" if survey.cluster else ""
     return ok(f"{survey.kind} {survey.version}{cluster}")
 
 
-def _survey(subject: Subject) -> Survey:
+def _survey(subject: Subject) -> SchedulerSurvey:
     """The survey of a partition's scheduler, read once per account; SchedulerError if it does not
     answer."""
     account = subject.account
@@ -98,9 +100,9 @@ def _survey(subject: Subject) -> Survey:
     return subject.surveys[account]
 
 
-def accounting(subject: Subject) -> Finding | None:
+def accounting(subject: Subject) -> ProbeResult | None:
     """ReFrame's back-end `slurm` needs sacct."""
-    needs = {schedulers.of(name).needs_accounting for name in subject.schedulers}
+    needs = {scheduler.needs_accounting for scheduler in subject.schedulers}
     if not needs - {None}:
         return None
     if True not in needs:
@@ -111,8 +113,7 @@ def accounting(subject: Subject) -> Finding | None:
     return wrong(text, 'Write scheduler="squeue" in the site file, or start slurmdbd.')
 
 
-def account(subject: Subject) -> Finding | None:
-    """The queue is open to this user and account."""
+def account(subject: Subject) -> ProbeResult | None:
     if subject.local:
         return None
     survey = _survey(subject)
@@ -135,50 +136,47 @@ def account(subject: Subject) -> Finding | None:
     return ok(f"{info.name}, " + (f"account {used}" if used else usual))
 
 
-def nodes_up(subject: Subject) -> Finding | None:
-    """Enough nodes of the queue take jobs."""
+def nodes_up(subject: Subject) -> ProbeResult | None:
     if (info := subject.info) is None:
         return None
     feature = option_value(subject.access, "-C", "--constraint")
     nodes = [node for group in info.groups for node in group.nodes]
     # A constraint may be an expression, which is Slurm's to evaluate.
     nodes = [node for node in nodes if feature in node.features] or nodes
-    down = tuple((node.name, node.down) for node in nodes if node.down)
-    up, why = len(nodes) - len(down), f"; {with_reasons(down)}" if down else ""
-    if up >= subject.nodes:
-        return ok(f"{up} of {len(nodes)} up{why}")
+    asked = Group(nodes)
+    why = f"; {with_reasons(asked.down)}" if asked.down else ""
+    if asked.up >= subject.nodes:
+        return ok(f"{asked.up} of {len(nodes)} up{why}")
     remedy = "Resume sound nodes, `scontrol update nodename=... state=resume`, or use fewer."
-    return wrong(f"{up} of {len(nodes)} up, {subject.nodes} needed{why}", remedy)
+    return wrong(f"{asked.up} of {len(nodes)} up, {subject.nodes} needed{why}", remedy)
 
 
-def placed(subject: Subject) -> Finding | None:
+def placed(subject: Subject) -> ProbeResult | None:
     """The scheduler could place a launch of each layout; it is asked, and nothing is submitted."""
-    request, limit = replace(subject.request, name=f"{subject.name}.place"), _launch_limit(subject)
-    for layout, shape in subject.shapes.items():
-        words = refusal(replace(request, shape=shape), limit)
+    request, shapes = replace(subject.request, name=f"{subject.name}.place"), subject.shapes
+    for layout, shape in shapes.items():
+        words = refusal(replace(request, shape=shape), _launch_limit(subject))
         if words is None:
             return None
         if words:
             remedy = f"Correct nodes, cores and options of {subject.name} in the site file."
             return wrong(f"layout {layout}, {shape}: {words}", remedy)
-    return ok(some(f"{name} {shape}" for name, shape in subject.shapes.items()))
+    return ok(some(f"{name} {shape}" for name, shape in shapes.items()))
 
 
 def _launch_limit(subject: Subject) -> int:
-    """The time limit of a launch, s."""
     return min(LONGEST_LAUNCH, subject.extras.get("max_time", LONGEST_LAUNCH))
 
 
 # ---- the job ----
 
 
-def job_runs(subject: Subject) -> Finding:
+def job_runs(subject: Subject) -> ProbeResult:
     """One job runs to its end; all that it showed is kept."""
     request, shapes = subject.request, list(subject.shapes.values())
     launch = subject.launcher.command(shapes[0])
     builds: list[Step] = []
-    leave = [*launch, str(program(request)), "leave", str(EXIT)]
-    further = [Step("leave", leave)]
+    further = [Step("leave", [*launch, str(program(request)), "leave", str(EXIT)])]
     if subject.kernel_key not in subject.built and not subject.by_spack:
         build = str(subject.folder / f"{subject.name}.kernels")
         builds = _builds(subject, build)
@@ -212,8 +210,7 @@ def _builds(subject: Subject, build: str) -> list[Step]:
     ]
 
 
-def modules_load(subject: Subject) -> Finding | None:
-    """The modules of the site file load inside a job."""
+def modules_load(subject: Subject) -> ProbeResult | None:
     if not subject.modules:
         return None
     if unloaded := subject.trial.modules:
@@ -222,14 +219,13 @@ def modules_load(subject: Subject) -> Finding | None:
     return ok(some(subject.modules))
 
 
-def program_builds(subject: Subject) -> Finding:
-    """An MPI program builds on a node."""
+def program_builds(subject: Subject) -> ProbeResult:
     if subject.trial.build:
         return fault(subject.trial.build, subject.name)
     return ok(subject.trial.steps["build"].text.partition("\n")[0])
 
 
-def kernels_build(subject: Subject) -> Finding | None:
+def kernels_build(subject: Subject) -> ProbeResult | None:
     """The kernels configure and build on a node, and one runs on all."""
     if subject.by_spack:
         builds = f"`bisection run -p {subject.environ}` builds them."
@@ -238,17 +234,17 @@ def kernels_build(subject: Subject) -> Finding | None:
         same = subject.built[subject.kernel_key]
         return ok(f"as on {same}, which is on the same nodes")
     steps = subject.trial.steps
-    for name in ("configure", "compile", "kernel"):
-        ended = steps.get(name, Ended(1, 0.0, ""))
+    for name, failed in STEPS.items():
+        ended = steps.get(name, StepEnd(1, 0.0, ""))
         if ended.code == STOPPED:  # its words name a signal and not the cause
             remedy = "Other processes use the nodes, or the file system is slow: check again."
-            return wrong(f"{STEPS[name]} within {ended.seconds:.0f} s", remedy)
+            return wrong(f"{failed} within {ended.seconds:.0f} s", remedy)
         if ended.code:
             line = telling(ended.text)
             if full := launch_faults.of_full_disk(subject.folder, ended.text.splitlines()):
                 return fault(replace(full, build=line), subject.name)
             remedy = "Load what is missing, or build with Spack: `bisection run -p spack`."
-            return wrong(": ".join(filter(None, (STEPS[name], line))), remedy)
+            return wrong(f"{failed}: {line}" if line else failed, remedy)
     subject.built[subject.kernel_key] = subject.name
     seconds = steps["configure"].seconds + steps["compile"].seconds
     return ok(f"configured, one built and run; {duration(seconds)}")
@@ -257,7 +253,7 @@ def kernels_build(subject: Subject) -> Finding | None:
 # ---- the nodes ----
 
 
-def seen(subject: Subject) -> Finding:
+def seen(subject: Subject) -> ProbeResult:
     """Every node sees the job's folder, our Python and the sources."""
     trial = subject.trial
     if trial.unseen:
@@ -272,19 +268,12 @@ def seen(subject: Subject) -> Finding:
 
 
 def _traits(facts: Mapping[str, Any]) -> dict[str, Any]:
-    """Returns what is alike on alike nodes, by name: cores, memory, the network devices that are up
-    with their rates, and more.
-
-    Args:
-        facts: of a node, or of a partition as NAME.json has them.
-    """
-    processor = facts.get("processor") or {}
-    names = ("model", "num_cpus_per_core", "num_sockets")
-    traits = {name: processor[name] for name in names if name in processor}
-    if processor:
-        traits["cores"] = cores_of(processor)
-    others = ("governor", "smt", "microcode", "kernel", "memory")
-    traits |= {name: facts[name] for name in others if name in facts}
+    """What is alike on alike nodes, by name: cores, memory, the network devices that are up with
+    their rates, and more; of the facts of a node, or of a partition as NAME.json has them."""
+    known = {**facts, **facts.get("processor", {})}
+    if "processor" in facts:
+        known["cores"] = cores_of(facts["processor"])
+    traits = {name: known[name] for name in TRAITS if name in known}
     for device in facts.get("networks", []):
         if device["state"] in UP:
             rate = f"{device['rate']:g} Gb/s" if device["rate"] else device["state"]
@@ -298,24 +287,22 @@ def _alike(name: str, value: Any, usual: Any) -> bool:
     return value == usual
 
 
-def _trait(traits: Mapping[str, Mapping[str, Any]], name: str, host: str) -> str:
-    return str(traits[host].get(name))
-
-
-def alike(subject: Subject) -> Finding:
+def alike(subject: Subject) -> ProbeResult:
     """The nodes of a launch are alike, and have the cores that the site file gives them."""
     nodes, claimed = subject.trial.nodes, subject.partition["cores"]
     traits = {node["host"]: _traits(node) for node in nodes}
     usual = max(node["memory"] for node in nodes)
     for host, of_host in traits.items():
-        if of_host["cores"] < claimed:
-            text = f"the site file gives {claimed} cores, {host} has {of_host['cores']}"
+        if (cores := of_host["cores"]) < claimed:
+            text = f"the site file gives {claimed} cores, {host} has {cores}"
             return wrong(text, f"Correct `processor`, or {_refresh(subject)}.")
         if _alike("memory", of_host["memory"], usual):
             of_host["memory"] = usual
     differences = []
     for name in dict.fromkeys(itertools.chain(*traits.values())):
-        hosts = grouped(traits, partial(_trait, traits, name))
+        hosts: dict[Any, list[str]] = {}
+        for host, of_host in traits.items():
+            hosts.setdefault(of_host.get(name), []).append(host)
         if len(hosts) > 1:
             sides = (f"{_value(name, value)} on {some(own, 3)}" for value, own in hosts.items())
             differences.append(f"{OF_NODES.get(name, name)} {', '.join(sides)}")
@@ -327,7 +314,7 @@ def alike(subject: Subject) -> Finding:
     return ok(f"{plural(len(nodes), 'node')}, each {each}")
 
 
-def as_known(subject: Subject) -> Finding | None:
+def as_known(subject: Subject) -> ProbeResult | None:
     """The nodes are as NAME.json has them.
 
     Jobs may have fewer cores than a node shows, which are those that NAME.json has. Devices that it
@@ -338,7 +325,7 @@ def as_known(subject: Subject) -> Finding | None:
         return None
     if subject.known is None:
         return not_tried(f"there is no {system}.json", f"{_refresh(subject)} writes it.")
-    changes: dict[tuple[str, str, str], list[str]] = {}
+    changes: dict[tuple[str, Any, Any], list[str]] = {}
     for node in subject.trial.nodes:
         traits = _traits(node)
         for name, before in _traits(subject.known).items():
@@ -346,7 +333,7 @@ def as_known(subject: Subject) -> Finding | None:
             more = name == "cores" and now > before
             if name != "kernel" and not more and not _alike(name, now, before):
                 now = "down" if now is None else now
-                changes.setdefault((name, str(before), str(now)), []).append(node["host"])
+                changes.setdefault((name, before, now), []).append(node["host"])
     if changes:
         texts = [
             f"{OF_NODES.get(name, name)} {_value(name, before)} -> {_value(name, now)} "
@@ -361,8 +348,7 @@ def as_known(subject: Subject) -> Finding | None:
 # ---- launches ----
 
 
-def one_world(subject: Subject) -> Finding:
-    """The launcher starts one MPI world for every layout."""
+def one_world(subject: Subject) -> ProbeResult:
     for layout, outcome in subject.outcomes.items():
         if outcome.fault and not isinstance(outcome.fault, Misplaced):
             return fault(_of_layout(outcome.fault, layout), subject.name)
@@ -374,14 +360,13 @@ def one_world(subject: Subject) -> Finding:
 
 
 def _of_layout(reason: Reason, layout: str) -> Reason:
-    """The fault of a layout; two ranks say enough of where all are."""
+    """The fault with its layout; two ranks say enough of where all are."""
     if isinstance(reason, Misplaced):
         return replace(reason, layout=layout, seats=reason.seats[:2])
     return replace(reason, layout=layout) if isinstance(reason, NoWorld | Worlds) else reason
 
 
-def cores_of_their_own(subject: Subject) -> Finding:
-    """Each rank has cores of its own, for every layout."""
+def cores_of_their_own(subject: Subject) -> ProbeResult:
     for layout, outcome in subject.outcomes.items():
         if outcome.fault:
             reason = _of_layout(outcome.fault, layout)
@@ -392,7 +377,7 @@ def cores_of_their_own(subject: Subject) -> Finding:
     return ok(some(f"{layout} {outcome.shape}" for layout, outcome in outcomes))
 
 
-def rank_exit(subject: Subject) -> Finding:
+def rank_exit(subject: Subject) -> ProbeResult:
     """A rank that exits with an error ends its launch soon, and the launcher says so."""
     ended = subject.trial.steps.get("leave")
     if ended is None:
@@ -410,7 +395,7 @@ def rank_exit(subject: Subject) -> Finding:
 # ---- messages ----
 
 
-def network_used(subject: Subject) -> Finding | None:
+def network_used(subject: Subject) -> ProbeResult | None:
     """Messages between nodes go through the fast device, by the bytes that it sent."""
     if subject.nodes < 2 or not subject.trial.outcomes:
         return None
@@ -426,19 +411,16 @@ def network_used(subject: Subject) -> Finding | None:
     if sum(carried.values()) < LIMITS.carried:
         remedy = "Look at the MPI library's own report of its transport."
         return not_tried(f"no device counted them: {parts}", remedy)
-    wanted = some(_device(name, devices.get(name)) for name in sorted(expected))
+    abouts = dict.fromkeys(expected, "not up")
+    for name in expected & devices.keys():
+        rate = f", {devices[name]['rate']:g} Gb/s" if devices[name]["rate"] else ""
+        abouts[name] = devices[name]["kind"] + rate
+    wanted = some(f"{name} ({abouts[name]})" for name in sorted(expected))
     remedy = "Look at UCX_TLS, OMPI_MCA_pml, FI_PROVIDER and the MPI build."
     return wrong(f"{parts} of the bytes, not through {wanted}", remedy)
 
 
-def _device(name: str, device: Mapping[str, Any] | None) -> str:
-    if device is None:
-        return f"{name} (not up)"
-    rate = f", {device['rate']:g} Gb/s" if device["rate"] else ""
-    return f"{name} ({device['kind']}{rate})"
-
-
-def link_speed(subject: Subject) -> Finding | None:
+def link_speed(subject: Subject) -> ProbeResult | None:
     """Latency and bandwidth are as NAME.json has them, of the slowest node. Where other processes
     had the cores of a slow link's ranks, that says nothing of the link, unless it is far slower."""
     outcome = next(iter(subject.trial.outcomes), None)
@@ -450,11 +432,9 @@ def link_speed(subject: Subject) -> Finding | None:
         there = f"there is no {subject.site.name}.json"
         return not_tried(f"{now}; {there}", f"{_refresh(subject)} records them.")
     before = _speed(known["latency"], known["bandwidth"])
-    slow_start = outcome.latency > LIMITS.link_factor * known["latency"]
     narrow = outcome.bandwidth < known["bandwidth"] / LIMITS.link_factor
-    if slow_start or narrow:
-        key = (lambda link: link[3]) if narrow else (lambda link: -link[2])
-        link = min(outcome.links, key=key)
+    if narrow or outcome.latency > LIMITS.link_factor * known["latency"]:
+        link = min(outcome.links, key=lambda link: link[3] if narrow else -link[2])
         slow = f"{now} ({link[0]} to {link[1]})"
         gross = outcome.bandwidth < known["bandwidth"] / LIMITS.link_gross
         if link[4] > LIMITS.disturbed_sample and not gross:
@@ -469,14 +449,14 @@ def link_speed(subject: Subject) -> Finding | None:
 # ---- memory and time ----
 
 
-def limits(subject: Subject) -> Finding | None:
+def limits(subject: Subject) -> ProbeResult | None:
     """A launch may have the memory and the time that it needs.
 
     The largest launch of the nightly tier is that of the patterns; what other kernels need hardly
     depends on the machine.
     """
-    trial, asked = subject.trial, _launch_limit(subject)
-    longest = subject.info.max_time if subject.info else None
+    trial, info, asked = subject.trial, subject.info, _launch_limit(subject)
+    longest = info.max_time if info else None
     if longest is not None and longest < asked:
         text = f"the queue gives a job {duration(longest)}, a launch asks for {duration(asked)}"
         remedy = "Choose a queue with a longer limit, or write max_time in extras."
@@ -484,14 +464,13 @@ def limits(subject: Subject) -> Finding | None:
     if not trial.nodes:
         return None
     # A node may have more than its scheduler gives away, also where that is not enforced.
-    groups = subject.info.groups if subject.info else ()
+    groups = info.groups if info else ()
     given = {node.name: node.memory for group in groups for node in group.nodes if node.memory}
-    of_nodes = {
-        node["host"]: min(node["granted"], given.get(node["node"] or node["host"], math.inf))
+    memory, host = min(
+        (min(node["granted"], given.get(node["node"] or node["host"], math.inf)), node["host"])
         for node in trial.nodes
-    }
-    host = min(of_nodes, key=of_nodes.__getitem__)
-    memory = min(of_nodes[host], trial.memory or math.inf)
+    )
+    memory = min(memory, trial.memory or math.inf)
     buffers = LIMITS.patterns_memory * 2**20 * subject.partition["cores"]
     needed = LIMITS.node_memory * 2**30 + buffers
     if memory < needed:
@@ -503,23 +482,23 @@ def limits(subject: Subject) -> Finding | None:
 
 # In this order; a person reads them from above, and mends the first that is wrong.
 PROBES = (
-    Probe("file", "site file loads", loads, of_site=True),
-    Probe("scheduler", "scheduler answers", scheduler_answers, ["file"], of_site=True),
-    Probe("accounting", "accounting database", accounting, ["scheduler"], of_site=True),
-    Probe("account", "queue and account", account, ["scheduler"]),
-    Probe("nodes", "nodes are up", nodes_up, ["account"]),
-    Probe("placement", "launches can be placed", placed, ["nodes"]),
-    Probe("job", "a job runs", job_runs, ["placement"]),
-    Probe("modules", "modules load in a job", modules_load, ["job"]),
-    Probe("program", "an MPI program builds", program_builds, ["modules"]),
-    Probe("kernels", "kernels build and run", kernels_build, ["modules"]),
-    Probe("seen", "nodes see our files", seen, ["job"]),
-    Probe("alike", "nodes are alike", alike, ["seen"]),
-    Probe("facts", "nodes are as recorded", as_known, ["seen"]),
-    Probe("world", "one MPI world", one_world, ["program", "seen"]),
-    Probe("cores", "a core per rank", cores_of_their_own, ["world"]),
-    Probe("network", "messages use the network", network_used, ["world"]),
-    Probe("speed", "latency and bandwidth", link_speed, ["world"]),
-    Probe("exit", "a failing rank ends its launch", rank_exit, ["world"]),
-    Probe("limits", "memory and time suffice", limits, ["job"]),
+    SiteProbe("file", "site file loads", loads, of_site=True),
+    SiteProbe("scheduler", "scheduler answers", scheduler_answers, ["file"], of_site=True),
+    SiteProbe("accounting", "accounting database", accounting, ["scheduler"], of_site=True),
+    SiteProbe("account", "queue and account", account, ["scheduler"]),
+    SiteProbe("nodes", "nodes are up", nodes_up, ["account"]),
+    SiteProbe("placement", "launches can be placed", placed, ["nodes"]),
+    SiteProbe("job", "a job runs", job_runs, ["placement"]),
+    SiteProbe("modules", "modules load in a job", modules_load, ["job"]),
+    SiteProbe("program", "an MPI program builds", program_builds, ["modules"]),
+    SiteProbe("kernels", "kernels build and run", kernels_build, ["modules"]),
+    SiteProbe("seen", "nodes see our files", seen, ["job"]),
+    SiteProbe("alike", "nodes are alike", alike, ["seen"]),
+    SiteProbe("facts", "nodes are as recorded", as_known, ["seen"]),
+    SiteProbe("world", "one MPI world", one_world, ["program", "seen"]),
+    SiteProbe("cores", "a core per rank", cores_of_their_own, ["world"]),
+    SiteProbe("network", "messages use the network", network_used, ["world"]),
+    SiteProbe("speed", "latency and bandwidth", link_speed, ["world"]),
+    SiteProbe("exit", "a failing rank ends its launch", rank_exit, ["world"]),
+    SiteProbe("limits", "memory and time suffice", limits, ["job"]),
 )

@@ -9,7 +9,7 @@ from bisection.core.format import one_line, some
 from bisection.kernels.spack import externals
 from bisection.kernels.spack.externals import AUTO, render
 from bisection.kernels.spack.install import State, lock_facts
-from bisection.sites.site import Defect, Site, line_of
+from bisection.sites.site_files import Defect, Site, line_of
 
 AGAIN = "`bisection run -p spack` rebuilds it"
 
@@ -27,10 +27,8 @@ def lock_findings(site: Site) -> Iterator[Defect]:
         asked = facts["extras"].get("spack_env", AUTO)
         line = line_of(site.path, environ, "spack_env")
         if asked != AUTO and asked not in known:
-            text = (
-                f"environment {environ}: spack_env is {asked}: allowed are {some([*known, AUTO])}"
-            )
-            yield Defect.of(site.path, line, text)
+            allowed = f"spack_env is {asked}: allowed are {some([*known, AUTO])}"
+            yield Defect.of(site.path, line, f"environment {environ}: {allowed}")
             continue
         names = known if asked == AUTO else [asked]
         locks = {name: base / name / "spack.lock" for name in names}
@@ -43,12 +41,8 @@ def lock_findings(site: Site) -> Iterator[Defect]:
 
 
 def lock_defects(file: Path, lock: Path) -> list[Defect]:
-    """The defects of a Spack lock.
-
-    Args:
-        file: the spack.yaml that the lock was made from.
-        lock: the spack.lock, beside the spack.yaml and state.json of its time.
-    """
+    """The defects of a spack.lock, which has the spack.yaml and state.json of its time beside it,
+    by the file that it was made from."""
     try:
         facts = lock_facts(lock)
     except (OSError, ValueError, KeyError, IndexError, TypeError, AttributeError) as error:

@@ -20,7 +20,7 @@ PATIENCE = 600.0  # seconds for a site file and all checks to load: a few, on an
 
 @dataclass(frozen=True)
 class Defect:
-    """A defect, with its place; line 1 where it concerns a file as a whole."""
+    """A defect, with its place; line 1 where it is one of a file as a whole."""
 
     path: str
     line: int
@@ -76,15 +76,10 @@ def require_site(system: str) -> Path:
 
 
 def line_of(path: Path | str, *words: str) -> int:
-    """The line of a file that a defect is shown at.
+    """The line of a file that a defect is shown at: that of the last word that is there, else 1.
 
-    Args:
-        path: the file.
-        words: looked for in quotes, or as word=, each behind the one before it. For quad-2, which
-            is made of the partition "quad", that is taken where the file has no "quad-2".
-
-    Returns:
-        The line of the last word that is there; 1 if none is.
+    Words are looked for in quotes, or as word=, each behind the one before it. For quad-2, which is
+    made of the partition "quad", that is taken where the file has no "quad-2".
     """
     text, at = paths.text_of(path), 0
     for word in words:
@@ -97,18 +92,15 @@ def line_of(path: Path | str, *words: str) -> int:
 
 def load_site(system: str, names: Sequence[str] | None = None) -> Site:
     """Loads a site with all checks by a process of its own: what its file does there does no harm
-    here.
+    here. NotMeasured: it does not load within PATIENCE, which is no defect of the file.
 
     Args:
         system: the name of a site file in site-configs/, or the path of one elsewhere.
         names: patterns of ReFrame's option -n, for a run: only tests that one of them selects are
             made, each with those that do, and `cases` stays empty. None where no run follows.
-
-    Raises:
-        NotMeasured: it does not load within PATIENCE. That is no defect of the file.
     """
-    path = site_file(system)
-    program, code = "from bisection.sites.probe import probe; probe()", 0
+    path, code = site_file(system), 0
+    program = "from bisection.sites.load_process import write_facts; write_facts()"
     # By which that process finds this package, and a site file common.py.
     folders = [Path(__file__).resolve().parents[2], paths.ROOT / "site-configs"]
     search = os.pathsep.join(filter(None, [*map(str, folders), os.environ.get("PYTHONPATH")]))
