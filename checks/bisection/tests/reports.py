@@ -13,7 +13,6 @@ from prometheus_client.parser import text_string_to_metric_families
 from results_made import result_of
 
 from bisection.advice.sources import LITERATURE
-from bisection.analysis.blame import judge
 from bisection.analysis.model import (
     Change,
     ChangePoint,
@@ -32,6 +31,7 @@ from bisection.report import page as pages
 from bisection.report.model import Report
 from bisection.runs.model import JudgedMetric, RunVerdict
 from bisection.store.database import Session
+from interconnect.blame import judge
 
 NIGHT = 86400.0
 MADE = 1795248000.0  # 2026-11-21 08:00 UTC

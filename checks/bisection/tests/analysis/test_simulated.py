@@ -12,12 +12,12 @@ import sys
 import pytest
 from made_up import case, sessions
 
-from bisection.analysis.blame import judge
-from bisection.analysis.pairs import read
 from bisection.core import paths
 from bisection.core.reasons.base import clause
 from bisection.core.reasons.network import NetworkExplains
 from bisection.kernels import results
+from interconnect.blame import judge
+from interconnect.pairs import read
 
 SOURCES, FOLDER = paths.ROOT / "src/tests", paths.ROOT / ".bisection/build/simulated"
 sys.path.append(str(SOURCES))

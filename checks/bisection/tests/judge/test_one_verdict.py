@@ -18,13 +18,9 @@ from reports import change_point, event, families
 from reports import row as compared
 from results_made import SLOW_MEMORY, changed, launched, noise_run, outlier, outside
 
-from bisection.analysis.blame import BadComponent, Blame, Judged, Level, Symptom
 from bisection.analysis.compare import compare
-from bisection.analysis.impact import Impact
 from bisection.analysis.model import Change, Comparison, Suspect
-from bisection.analysis.pairs import KINDS
 from bisection.analysis.retest import plan
-from bisection.analysis.suspicions import Part
 from bisection.core.reasons.base import Text
 from bisection.core.reasons.launches import Blocked, KernelDied, ReframeText, TestFailed
 from bisection.core.reasons.machines import AdapterErrors, SlowClock, SlowWriter
@@ -36,10 +32,13 @@ from bisection.kernels.local import Estimate
 from bisection.night import night as steps
 from bisection.report import exports, gather, sections
 from bisection.report import run as run_report
-from bisection.report.interconnect import headline as of_network
 from bisection.report.model import CODES, STATES, UNCERTAIN, Report, headline
 from bisection.runs.model import Request, RunVerdict
 from bisection.store.selection import SLOWER, select
+from interconnect.blame import BadComponent, Blame, Judged, Level, Symptom
+from interconnect.impact import Impact
+from interconnect.pairs import KINDS
+from interconnect.suspicions import Part
 
 # ---- parts of runs ----
 
@@ -339,7 +338,7 @@ def test_every_form_says_the_same(name):
     report = report_of(verdict, case.evidence)
     banner = check_forms(report, case.code)
     if case.grade:
-        assert banner.headline.startswith(of_network(verdict.interconnect))
+        assert banner.headline.startswith(verdict.interconnect.headline)
         assert f"Network: {case.grade}" in banner.headline
 
     exports.nodecheck(report)

@@ -22,14 +22,14 @@ from reports import (
     row,
 )
 
-from bisection.analysis.blame import BadComponent, Symptom
 from bisection.analysis.model import Suspect
-from bisection.analysis.suspicions import Part
 from bisection.core.reasons.launches import Blocked, KernelDied, NodeFail, OutOfMemory, TestFailed
 from bisection.core.reasons.performance import Outlier, Slower
 from bisection.core.verdicts import COMPARED, Verdict
 from bisection.report import exports, model
 from bisection.report import run as run_report
+from interconnect.blame import BadComponent, Symptom
+from interconnect.suspicions import Part
 
 
 def gauges(report):

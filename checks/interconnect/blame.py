@@ -7,12 +7,12 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 import scipy  # its parts load when they are used
 
-from bisection.analysis.effects import Observations, fit, medians, observations
-from bisection.analysis.pairs import KINDS, RETEST, TOURNAMENT, Kind, Matrix
-from bisection.analysis.suspicions import Part, SuspectSearch, Suspicion
 from bisection.core.format import some
-from bisection.core.reasons.network import SlowComponent, Symptom
 from bisection.core.thresholds import LIMITS
+from interconnect.effects import Observations, fit, medians, observations
+from interconnect.pairs import KINDS, RETEST, TOURNAMENT, Kind, Matrix
+from interconnect.reasons import SlowComponent, Symptom
+from interconnect.suspicions import Part, SuspectSearch, Suspicion
 
 MOST = 2048  # nodes that latency may cluster: their distances are 8 B a pair, several times
 # Records of each matrix by which nights are compared, its first: of up to 512 nodes a whole
@@ -85,6 +85,12 @@ class Blame:
     suspects: list[BadComponent] = field(default_factory=list)  # not rerun; no paths
     worse: list[BadComponent] = field(default_factory=list)  # worse than in earlier matrices
     notes: list[str] = field(default_factory=list)
+
+    def bad_nodes(self) -> Iterator[tuple[str, str]]:
+        """Yields (node, why); of all other components, no single node is accused."""
+        for component in self.bad:
+            if component.part == Part.NODE:
+                yield component.names[0], component.reason().slowness
 
 
 # ---- a matrix ----

@@ -13,14 +13,14 @@ from typing import TYPE_CHECKING
 import matplotlib
 import numpy as np
 
-from bisection.analysis.blame import Blame
-from bisection.analysis.effects import Observations, medians, observations
-from bisection.analysis.pairs import TOURNAMENT, Kind, Matrix
 from bisection.core.format import NONE, amount, plural, short, times
 from bisection.report.figures.common import Group, Panel
-from bisection.report.interconnect import worst
 from bisection.report.svg.style import FONT, INK, drawn, plot
 from bisection.report.tables import Table
+from interconnect.blame import Blame
+from interconnect.effects import Observations, medians, observations
+from interconnect.pairs import TOURNAMENT, Kind, Matrix
+from interconnect.section import worst
 
 if TYPE_CHECKING:  # takes most of a second, which pages without figures spare
     from matplotlib.figure import Figure

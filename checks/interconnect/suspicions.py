@@ -14,10 +14,10 @@ from dataclasses import dataclass
 import numpy as np
 import scipy  # its parts load when they are used
 
-from bisection.analysis.effects import MEDIAN, Observations, fit, medians
-from bisection.analysis.pairs import Kind, pieces
 from bisection.core.thresholds import LIMITS
 from bisection.core.verdicts import Word
+from interconnect.effects import MEDIAN, Observations, fit, medians
+from interconnect.pairs import Kind, pieces
 
 
 class Part(Word):

@@ -9,17 +9,19 @@ import pytest
 from made_up_network import World, write
 from results_made import result_of
 
-from bisection.analysis.blame import judge
-from bisection.analysis.effects import observations
-from bisection.analysis.pairs import KINDS, RECORD, RETEST, TOURNAMENT, read
 from bisection.core.format import finite
-from bisection.core.reasons.network import SlowComponent
 from bisection.core.topology import parse
 from bisection.core.verdicts import Exit, Verdict
 from bisection.judge import decision, network, rule
-from bisection.judge.evidence import Evidence, blames, of_network
+from bisection.judge.evidence import Evidence
 from bisection.kernels.results import ResultError
 from bisection.runs.model import RunVerdict
+from interconnect import rulings
+from interconnect.blame import judge
+from interconnect.effects import observations
+from interconnect.measured import blames
+from interconnect.pairs import KINDS, RECORD, RETEST, TOURNAMENT, levels, read
+from interconnect.reasons import SlowComponent
 
 
 @pytest.fixture
@@ -85,6 +87,22 @@ def test_switches_of_a_topology_take_the_place_of_numbers(matrix):
     assert placed.switch_names(1)["cn0020"] == "c"
 
 
+TREE = """
+SwitchName=leaf1 Nodes=cn[01-03]
+SwitchName=leaf2 Nodes=cn[04,06]
+SwitchName=spine Switches=leaf[1-2]
+"""
+
+
+def test_levels_of_hosts_with_their_domain():
+    names = [["leaf1", "leaf2"], ["spine", "spine"]]
+    assert levels(parse(TREE), ["cn01.example.org", "cn06"]) == (names, [])
+    assert levels(parse(TREE), ["cn01", "login"]) == ([], ["login"])
+    # trees of unequal depth repeat their root
+    text = "SwitchName=a Nodes=n1\nSwitchName=b Nodes=n2\nSwitchName=c Switches=b"
+    assert levels(parse(text), ["n1", "n2"])[0] == [["a", "b"], ["a", "c"]]
+
+
 @pytest.mark.parametrize("left", [0, 27, 100, 280])
 def test_a_truncated_sidecar_is_refused(matrix, tmp_path, left):
     path = write(matrix, tmp_path)
@@ -141,7 +159,7 @@ def run_of(matrix, folder, verdict=Verdict.PASS, **head):
 
 
 def judged(run):
-    return rule(run, of_network(Evidence(), None, run))
+    return rule(run, network.measured(Evidence(), None, run))
 
 
 def slow(night, factor):
@@ -163,7 +181,7 @@ def test_a_bad_component_fails_its_run(matrix, tmp_path):
 )
 def test_a_bandwidth_far_below_the_rate_of_its_adapters_is_looked_at(matrix, rate, says):
     """Pairs have 24 GB/s one way, and 44 GB/s both ways."""
-    findings = network._of_pairs([judge(replace(matrix, rate=rate))])
+    findings = rulings._of_pairs([judge(replace(matrix, rate=rate))])
     assert [str(finding.reason).rpartition(", ")[2] for finding in findings] == says
 
 

@@ -11,12 +11,12 @@ import numpy as np
 import pytest
 from made_up_network import World, tournament
 
-from bisection.analysis import effects, suspicions
-from bisection.analysis.blame import _renumbered, judge
-from bisection.analysis.effects import fit, observations
-from bisection.analysis.pairs import KINDS, RETEST, TOURNAMENT, pieces
-from bisection.analysis.suspicions import Part, SuspectSearch
 from bisection.core.reasons.base import clause
+from interconnect import effects, suspicions
+from interconnect.blame import _renumbered, judge
+from interconnect.effects import fit, observations
+from interconnect.pairs import KINDS, RETEST, TOURNAMENT, pieces
+from interconnect.suspicions import Part, SuspectSearch
 
 SETS = 100  # in full
 # nodes, per switch, per pod (three levels; 0: two), rounds, sets
@@ -335,7 +335,7 @@ def test_turns_that_begin_with_some_pairs_end_near_those_over_all(kind, monkeypa
     world = World.with_faults(("node", 3, 0.7), nodes=320, leaf=32)
     values = observations(world.matrix(0, retest=False), kind, TOURNAMENT)
     quick = fit(values)
-    monkeypatch.setattr("bisection.analysis.effects.SOME", 10**6)
+    monkeypatch.setattr("interconnect.effects.SOME", 10**6)
     slow = fit(values)
     assert quick.effects == pytest.approx(slow.effects, abs=2e-3)
     assert quick.levels == pytest.approx(slow.levels, abs=2e-3)
