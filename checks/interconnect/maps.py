@@ -20,7 +20,6 @@ from bisection.report.tables import Table
 from interconnect.blame import Blame
 from interconnect.effects import Observations, medians, observations
 from interconnect.pairs import TOURNAMENT, Kind, Matrix
-from interconnect.section import worst
 
 if TYPE_CHECKING:  # takes most of a second, which pages without figures spare
     from matplotlib.figure import Figure
@@ -56,7 +55,7 @@ def _group(blame: Blame, kind: Kind) -> Group:
         cells = np.concatenate((cells, rows[values.r] * count + rows[values.s]))
     speeds = medians(cells, np.resize(speed, len(cells)), count**2).reshape(count, count)
     title, share = f"{kind.name}, {nodes}", np.isfinite(speeds).mean()
-    text = "; ".join(worst(part) for part in blame.bad[:6]) or "no bad component"
+    text = "; ".join(part.brief for part in blame.bad[:6]) or "no bad component"
     seen = "The scale is speed over the median of pairs as far apart; empty: not measured."
     ends = "rows send, columns receive" if directed else "both halves are the same"
     pool, views, table = (1, 1), {"": speeds}, _slowest_pairs(blame, kind, values, speed)

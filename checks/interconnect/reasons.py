@@ -5,6 +5,7 @@ from typing import Any, NamedTuple
 
 from bisection.core.format import number, plural, some
 from bisection.core.reasons.base import Reason
+from bisection.core.verdicts import Word
 
 # Where a person looks first, by the component.
 LOOK = {
@@ -17,6 +18,16 @@ LOOK = {
     "cable": "one uplink of the switch: its cable, transceivers and error counters at both ends",
     "path": "the route between the two nodes: error counters of every link on it",
 }
+
+
+class Part(Word):
+    """Kinds of components, the largest explanation first."""
+
+    SWITCH = "switch"  # most of its nodes are slow alike
+    NODE = "node"
+    WAY = "way"  # between one node and other switches; on its own switch the node is fine
+    CABLE = "cable"  # slow paths of one switch to nodes of others
+    PATH = "path"  # one pair alone
 
 
 class Symptom(NamedTuple):
@@ -37,42 +48,53 @@ class Symptom(NamedTuple):
 class SlowComponent(Reason):
     code = "BAD_COMPONENT"
     counted = ("bad component of the network", "bad components of the network")
-    part: str  # switch | node | way | cable | path
+    part: Part
     names: tuple[str, ...]  # a switch | a node | two nodes
-    symptoms: tuple[Symptom, ...]
+    symptoms: tuple[Symptom, ...] = ()
     beyond: bool = False  # of a switch: pairs on it are fine, its links to others are slow
     serves: tuple[str, ...] = ()  # of a cable: the nodes at its far end
-    confirmed: bool = True
+    confirmed: bool = True  # False: a suspect
     drift: bool = False  # it is named because it is worse than it was
 
     @classmethod
     def stored(cls, values: dict[str, Any]) -> "SlowComponent":
-        return cls(**{**values, "symptoms": tuple(Symptom(*part) for part in values["symptoms"])})
+        symptoms = tuple(Symptom(*part) for part in values["symptoms"])
+        return cls(**{**values, "part": Part(values["part"]), "symptoms": symptoms})
+
+    @property
+    def factor(self) -> float:
+        """That of its worst symptom, of a bandwidth where there is one."""
+        factors = [symptom.factor for symptom in self.symptoms]
+        return min(factors) if min(factors) < 1 else max(factors)
+
+    @property
+    def brief(self) -> str:
+        """Returns node cn17 x0.60."""
+        return f"{self.name} x{number(self.factor)}"
 
     @property
     def name(self) -> str:
         """Returns node cn17, cable of switch leaf3 to cn1 and cn5."""
-        if self.part == "path":
+        if self.part == Part.PATH:
             return f"path {' - '.join(self.names)}"
         first = self.names[0]
-        if self.part == "way":
+        if self.part == Part.WAY:
             return f"uplink of node {first}"
         switch = first if first.startswith("switch ") else f"switch {first}"
-        if self.part == "cable":
+        if self.part == Part.CABLE:
             return f"cable of {switch} to {some(self.serves, 4)}"
-        if self.part == "switch":
+        if self.part == Part.SWITCH:
             return f"links of {switch} to others" if self.beyond else switch
         return f"{self.part} {first}"
 
     @property
     def look(self) -> str:
         """Where to look for what makes it bad."""
-        part = self.part
-        if part == "switch" and self.beyond:
-            part = "links"
-        if part == "node" and {symptom.kind for symptom in self.symptoms} == {"latency"}:
-            part = "latency"
-        return LOOK[part]
+        if self.part == Part.SWITCH and self.beyond:
+            return LOOK["links"]
+        if self.part == Part.NODE and {symptom.kind for symptom in self.symptoms} == {"latency"}:
+            return LOOK["latency"]
+        return LOOK[self.part]
 
     @property
     def retests(self) -> str:
@@ -81,7 +103,7 @@ class SlowComponent(Reason):
         if not tried:
             return "none"
         _, rerun, retests = max(tried)
-        counted = "node" if self.part == "switch" else "pair"
+        counted = "node" if self.part == Part.SWITCH else "pair"
         return f"x{number(rerun)} in {plural(retests, counted)}"
 
     @property

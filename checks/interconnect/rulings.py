@@ -35,9 +35,9 @@ def rule_pairs(verdict: RunVerdict, evidence: Evidence) -> RunVerdict:
     verdict = verdict.noting(troubles=evidence.unreadable)
     for blame in evidence.blames:
         verdict = verdict.noting(
-            failures=[part.reason() for part in blame.bad],
-            worse_components=[part.reason(drift=True) for part in blame.worse],
-            network=[ComponentSuspected(component=s.reason()) for s in blame.suspects],
+            failures=blame.bad,
+            worse_components=blame.worse,
+            network=[ComponentSuspected(component=part) for part in blame.suspects],
         )
     return verdict
 

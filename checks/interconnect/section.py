@@ -1,10 +1,10 @@
 """The section of a report on a network: bad components, levels, other traffic."""
 
-from bisection.core.format import amount, number, plural, short, size_of, some, times
+from bisection.core.format import amount, plural, short, size_of, some, times
 from bisection.core.verdicts import Grade
 from bisection.report.model import Report
 from bisection.report.tables import POINTS, Table, listing
-from interconnect.blame import BadComponent, Blame
+from interconnect.blame import Blame
 
 MOST = 40  # findings of a table
 HOPS = {0: "of one switch", 1: "of different switches"}
@@ -69,8 +69,7 @@ def _tables(blame: Blame) -> list[Table]:
         "Suspects without a rerun": blame.suspects,
     }
     tables = [
-        listing([part.reason() for part in parts], COMPONENTS, MOST, "components", title)
-        for title, parts in components.items()
+        listing(parts, COMPONENTS, MOST, "components", title) for title, parts in components.items()
     ]
     return [*tables, _levels(blame)]
 
@@ -100,10 +99,6 @@ def _notes(blame: Blame) -> list[str]:
     judged = [j.kind.name for j in blame.kinds if not j.withheld]
     verdict = [f"No bad component: {', '.join(judged)} judged"] if judged else []
     if blame.bad:
-        parts = some([worst(part) for part in blame.bad], 6)
+        parts = some([part.brief for part in blame.bad], 6)
         verdict = [f"{plural(len(blame.bad), 'bad component')}: {parts}"]
     return [*verdict, *withheld, *blame.notes]
-
-
-def worst(part: BadComponent) -> str:
-    return f"{part.reason().name} x{number(part.factor)}"

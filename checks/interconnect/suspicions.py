@@ -15,19 +15,9 @@ import numpy as np
 import scipy  # its parts load when they are used
 
 from bisection.core.thresholds import LIMITS
-from bisection.core.verdicts import Word
 from interconnect.effects import MEDIAN, Observations, fit, medians
 from interconnect.pairs import Kind, pieces
-
-
-class Part(Word):
-    """Kinds of components, the largest explanation first."""
-
-    SWITCH = "switch"  # most of its nodes are slow alike
-    NODE = "node"
-    WAY = "way"  # between one node and other switches; on its own switch the node is fine
-    CABLE = "cable"  # slow paths of one switch to nodes of others
-    PATH = "path"  # one pair alone
+from interconnect.reasons import Part
 
 
 @dataclass

@@ -194,10 +194,9 @@ def pairs(nodes, slow=None):
     """The judgement of a made-up network with a node at 60%."""
     world = World(nodes, nodes, 1)
     world.faults = [] if slow is None else [("node", slow, 0.6)]
-    judged = judge(world.matrix(known=False))
-    judged.matrix.nodes[:] = [f"cn{number + 12:03d}" for number in range(nodes)]
-    for part in (*judged.bad, *judged.suspects):
-        part.names = [f"cn{int(name[2:]) + 12:03d}" for name in part.names]
+    matrix = world.matrix(known=False)
+    matrix.nodes[:] = [f"cn{number + 12:03d}" for number in range(nodes)]
+    judged = judge(matrix)
     judged.place = "cluster:cpu system"
     return judged
 

@@ -40,18 +40,18 @@ def launched(kernel, tree, cables, *options):
     [
         (4, 4, "", []),
         (4, 1, "", []),  # four hosts per uplink, in thin mode
-        (4, 4, "node 5 both 0.5 0", [("node", ["n5"], BOTH)]),
-        (4, 4, "node 5 out 0.8 0", [("node", ["n5"], {"", "sends"})]),
-        (4, 4, "node 5 in 0.5 0", [("node", ["n5"], {"", "receives"})]),
-        (4, 4, "node 5 both 1 1e-6", [("node", ["n5"], BOTH)]),
-        (4, 4, "uplink 1 2 out 0.5 0", [("cable", ["leaf1"], {"", "sends"})]),
-        (4, 4, ALL_UPLINKS, [("switch", ["leaf1"], BOTH)]),
+        (4, 4, "node 5 both 0.5 0", [("node", ("n5",), BOTH)]),
+        (4, 4, "node 5 out 0.8 0", [("node", ("n5",), {"", "sends"})]),
+        (4, 4, "node 5 in 0.5 0", [("node", ("n5",), {"", "receives"})]),
+        (4, 4, "node 5 both 1 1e-6", [("node", ("n5",), BOTH)]),
+        (4, 4, "uplink 1 2 out 0.5 0", [("cable", ("leaf1",), {"", "sends"})]),
+        (4, 4, ALL_UPLINKS, [("switch", ("leaf1",), BOTH)]),
         (16, 16, "", []),
         (16, 4, "", []),
-        (16, 16, "node 5 both 0.5 0", [("node", ["n5"], BOTH)]),
-        (16, 16, "node 5 out 0.5 0", [("node", ["n5"], {"", "sends"})]),
-        (16, 16, "node 5 both 1 1e-6", [("node", ["n5"], BOTH)]),
-        (16, 16, "uplink 1 2 out 0.5 0", [("cable", ["leaf1"], {"", "sends"})]),
+        (16, 16, "node 5 both 0.5 0", [("node", ("n5",), BOTH)]),
+        (16, 16, "node 5 out 0.5 0", [("node", ("n5",), {"", "sends"})]),
+        (16, 16, "node 5 both 1 1e-6", [("node", ("n5",), BOTH)]),
+        (16, 16, "uplink 1 2 out 0.5 0", [("cable", ("leaf1",), {"", "sends"})]),
     ],
 )
 def test_a_fault_of_a_simulated_tree_is_named_exactly(tmp_path, hosts, spines, cables, named):
@@ -68,7 +68,7 @@ def test_a_fault_of_a_simulated_tree_is_named_exactly(tmp_path, hosts, spines, c
     assert parts == named
     assert blame.suspects == []
     if "uplink 1 2" in cables and cables != ALL_UPLINKS:
-        served = {4: ["n10", "n14", "n2"], 16: ["n2", "n34", "n50"]}  # 2 modulo the spines
+        served = {4: ("n10", "n14", "n2"), 16: ("n2", "n34", "n50")}  # 2 modulo the spines
         assert blame.bad[0].serves == served[hosts]
 
 

@@ -35,10 +35,10 @@ from bisection.report import run as run_report
 from bisection.report.model import CODES, STATES, UNCERTAIN, Report, headline
 from bisection.runs.model import Request, RunVerdict
 from bisection.store.selection import SLOWER, select
-from interconnect.blame import BadComponent, Blame, Judged, Level, Symptom
+from interconnect.blame import Blame, Judged, Level
 from interconnect.impact import Impact
 from interconnect.pairs import KINDS
-from interconnect.suspicions import Part
+from interconnect.reasons import Part, SlowComponent, Symptom
 
 # ---- parts of runs ----
 
@@ -84,8 +84,9 @@ def slower(*second, check="transpose", budget=900.0, first=None):
 
 SLOW_PAIRS = run(launched("pairs", time=8e-3))
 SLOW, FAST = run(launched(time=8e-3)), run(launched(time=1e-3))
-COMPONENT = BadComponent(Part.NODE, ["n5"], [Symptom("latency", "", 1.3, 9.0)])
-LINK = BadComponent(Part.PATH, ["n5", "n6"], [Symptom("bandwidth", "", 0.5, 9.0)])
+LATE, SLOWED = Symptom("latency", "", 1.3, 9.0), Symptom("bandwidth", "", 0.5, 9.0)
+COMPONENT = SlowComponent(part=Part.NODE, names=("n5",), symptoms=(LATE,))
+LINK = SlowComponent(part=Part.PATH, names=("n5", "n6"), symptoms=(SLOWED,))
 MATRIX = World(8, 8, 1).matrix()
 
 
