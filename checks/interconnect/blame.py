@@ -193,17 +193,17 @@ def _named(
             names = (matrix.switch_name(*suspicion.who),)
         if part == Part.WAY and (Part.NODE, frozenset(names)) in parts:
             part = Part.NODE
-        first = SlowComponent(
+        key = part, frozenset(names)
+        component = parts.get(key) or SlowComponent(
             part=part, names=names, beyond=suspicion.beyond, confirmed=suspicion.confirmed
         )
-        component = parts.get((part, frozenset(names)), first)
         if part == Part.PATH and way and names != component.names:
             way = "receives"
         sign, rerun = suspicion.kind.sign, suspicion.rerun
         second = math.exp(sign * float(np.median(rerun))) if len(rerun) else None
         factor, z = math.exp(sign * suspicion.effect), float(suspicion.z)
         symptom = Symptom(suspicion.kind.name, way, factor, z, len(rerun), second)
-        parts[part, frozenset(names)] = replace(
+        parts[key] = replace(
             component,
             symptoms=(*component.symptoms, symptom),
             beyond=component.beyond and suspicion.beyond,

@@ -40,7 +40,7 @@ def maps(blames: Sequence[Blame]) -> Iterator[Group]:
         shown = {symptom.kind for part in blame.bad for symptom in part.symptoms}
         shown |= {"bandwidth"} if "bandwidth" in kinds else set(list(kinds)[:1])
         shown -= {"both ways"} if "bandwidth" in shown else set()
-        names = sorted(shown & kinds.keys(), key=list(kinds).index)
+        names = [name for name in kinds if name in shown]
         names.sort(key=lambda name: name != "bandwidth")
         yield from (_group(blame, kinds[name]) for name in names)
 

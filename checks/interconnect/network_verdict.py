@@ -20,10 +20,6 @@ class NetworkFinding(NamedTuple):
     grade: Grade
     reason: Reason
 
-    @property
-    def is_bad_component(self) -> bool:
-        return isinstance(self.reason, SlowComponent) and self.grade == Grade.NO_GO
-
 
 @dataclass(frozen=True)
 class Interconnect:
@@ -37,10 +33,17 @@ class Interconnect:
         return self.findings[0].grade if self.findings else Grade.GO
 
     @property
+    def bad(self) -> list[SlowComponent]:
+        return [
+            reason
+            for grade, reason in self.findings
+            if grade == Grade.NO_GO and isinstance(reason, SlowComponent)
+        ]
+
+    @property
     def headline(self) -> str:
         """The verdict in a few words, with the bad components by name."""
-        slow = [finding.reason for finding in self.findings if finding.is_bad_component]
-        bad = [reason.name for reason in slow if isinstance(reason, SlowComponent)]
+        bad = [component.name for component in self.bad]
         others = len(self.findings) - len(bad)
         parts = [f"{some(bad, 3)} slow"] if bad else []
         parts += [plural(others, "other finding" if bad else "finding")] if others else []

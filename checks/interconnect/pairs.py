@@ -58,9 +58,6 @@ class Matrix:
     rate: float = 0.0  # B/s of a node's adapters that carried messages; 0: not known
     unplaced: tuple[str, ...] = ()  # nodes that the topology lacks, which is therefore not used
 
-    def stage(self, number: int) -> np.ndarray:
-        return self.records[self.records["stage"] == number]
-
     def switch_name(self, level: int, number: int) -> str:
         return self.names[level][number] if self.names else f"switch {number}"
 

@@ -118,11 +118,11 @@ def test_what_was_not_rerun_is_suspected_and_not_named():
 def test_a_fault_that_is_gone_in_the_second_stage_is_not_named():
     world = World.with_faults(("node", 5, 0.5))
     slow = world.matrix(16)
-    second = slow.stage(1)
+    first, second = (slow.records[slow.records["stage"] == stage] for stage in (0, 1))
     a, b = (second[second["round"] == 0][end].astype(int) for end in "ab")
     world.faults = []
     fine = np.concatenate([world.measured(a, b, turn, 1) for turn in range(5)])
-    blame = judge(replace(slow, records=np.concatenate((slow.stage(0), fine))))
+    blame = judge(replace(slow, records=np.concatenate((first, fine))))
     assert blame.bad == blame.suspects == []
     assert any("the rerun cleared" in note for note in blame.notes)
 

@@ -52,7 +52,7 @@ def test_of_repeated_pairs_the_median_and_the_second_best_of_five_count(kind, st
     matrix = World.with_faults(("node", 3, 0.5), nodes=16, leaf=4).matrix(0)
     matrix.records[kind.fields[0]][::7] = np.nan
     repeats = defaultdict(list)
-    for record in matrix.stage(stage):
+    for record in matrix.records[matrix.records["stage"] == stage]:
         for name, *ends in zip(kind.fields, "ab", "ba", strict=False):
             pair = tuple(int(record[end]) for end in ends)
             pair = pair if len(kind.fields) > 1 else tuple(sorted(pair))
