@@ -33,12 +33,11 @@ def of_run(
             uuids = [s.uuid for s in recent(store, session) if s.uuid != session.uuid]
             kept = kept_verdicts(uuids)
             earlier = [kept[uuid] for uuid in uuids if uuid in kept]
-    judged, unreadable = blames(run, earlier)
     impacts: list[Impact] = []
     for case in kept_launches(run, impact.KERNEL):
         with contextlib.suppress(ResultError):
             impacts += impact.judge(load(kept_file(case, "json"), impact.KERNEL))
-    return tuple(judged), tuple(unreadable), tuple(impacts)
+    return *blames(run, earlier), tuple(impacts)
 
 
 def matrix_of(case: TestResult, most: int = -1) -> Matrix:
@@ -51,7 +50,9 @@ def matrix_of(case: TestResult, most: int = -1) -> Matrix:
         return matrix
 
 
-def blames(run: RunVerdict, earlier: Iterable[RunVerdict] = ()) -> tuple[list[Blame], list[Text]]:
+def blames(
+    run: RunVerdict, earlier: Iterable[RunVerdict] = ()
+) -> tuple[tuple[Blame, ...], tuple[Text, ...]]:
     """Judges all that a run measured between nodes: a judgement per launch, and why matrices could
     not be read. `earlier`: runs before it, oldest first, whose same launches are the past."""
     judged: list[Blame] = []
@@ -68,4 +69,4 @@ def blames(run: RunVerdict, earlier: Iterable[RunVerdict] = ()) -> tuple[list[Bl
             continue
         judgement.place = case.place + (f" run {case.run}" if case.run else "")
         judged.append(judgement)
-    return judged, faults
+    return tuple(judged), tuple(faults)

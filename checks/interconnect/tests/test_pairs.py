@@ -43,6 +43,7 @@ def test_what_was_written_is_read(matrix, tmp_path):
     assert (copy.mode, copy.rounds, copy.bytes) == ("thin", 4, 1 << 22)
     copy = read(write(matrix, tmp_path, switches=None))
     assert (copy.switches, copy.switch_names(0)) == (None, {})
+    assert (read(write(matrix, tmp_path), 10).records == matrix.records[:10]).all()
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -64,10 +65,6 @@ def test_of_repeated_pairs_the_median_and_the_second_best_of_five_count(kind, st
     )
     fastest = [sorted(y)[int(0.75 * (len(y) - 1))] for _, y in sorted(repeats.items())]
     assert values.best == pytest.approx(fastest if stage == RETEST else values.y)
-
-
-def test_some_records_of_a_matrix_are_its_first(matrix, tmp_path):
-    assert (read(write(matrix, tmp_path), 10).records == matrix.records[:10]).all()
 
 
 def test_a_record_is_28_bytes_little_endian():
@@ -191,7 +188,7 @@ def test_a_damaged_matrix_leaves_its_run_unmeasured(matrix, tmp_path):
     assert decision.of_run(run) == Exit.NOT_MEASURED
     assert "is truncated" in trouble
     failed = run_of(matrix, tmp_path / "failed", Verdict.FAIL, records=1)
-    assert blames(failed) == ([], [])
+    assert blames(failed) == ((), ())
 
 
 def test_nights_before_are_the_past(tmp_path):
