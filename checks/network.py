@@ -132,7 +132,7 @@ class congestion(KernelCheck):
     launch = fixture(CongestionLaunch, scope="environment")
     method = parameter(tables.methods("congestion"))
     metrics = ["impact_incast", "impact_alltoall", "impact_broadcast"]
-    asserted = []  # impacts are judged after the run (bisection.analysis.impact)
+    asserted = []  # impacts are judged after the run (interconnect.impact)
     tiers = {"triage": {"case": ["apart"]}, "interconnect": {}}
 
 

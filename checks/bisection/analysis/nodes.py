@@ -1,4 +1,4 @@
-"""Nodes that stand out by the times of the launches on them. By pairs: blame.py.
+"""Nodes that stand out by the times of the launches on them. By pairs: checks/interconnect.
 
 A launch waits for its slowest node, so launches with a slow node are compared with those without
 it. Only the design can tell nodes apart: those that always ran together are one group.

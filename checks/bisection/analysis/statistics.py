@@ -5,14 +5,17 @@ a night or a job, never a repeat within a job.
 """
 
 import math
+from collections.abc import Sequence
 
 import numpy as np
 import scipy  # its parts load when they are used
 
 from bisection.core.thresholds import MAD
+from bisection.kernels.local import Estimate
 
 HUGE = 700  # a logarithm whose exponential is still a number
 UNLIKE = 1e-3  # the chance of a variance so large that it is not like those of its table
+RESAMPLES = 2000  # of a bootstrap
 FEW = 10  # metrics: fewer show neither factors, nor tails, nor how alike their spreads are
 
 
@@ -90,3 +93,12 @@ def _inverse_trigamma(value: float) -> float:
         now = scipy.special.polygamma(1, y)
         y += now * (1 - now / value) / scipy.special.polygamma(2, y)
     return float(y)
+
+
+def estimate(ratios: Sequence[float] | np.ndarray, part: float = 0.95) -> Estimate:
+    """The median of ratios with an interval of this part by resampling; the same from the same."""
+    if not len(ratios):
+        return Estimate(math.nan, math.nan, math.nan)
+    drawn = np.random.default_rng(1).choice(ratios, (RESAMPLES, len(ratios)))
+    low, high = np.quantile(np.median(drawn, axis=1), ((1 - part) / 2, (1 + part) / 2))
+    return Estimate(float(np.median(ratios)), float(low), float(high))

@@ -11,7 +11,6 @@ from bisection.commands.compare import add_shared, compared
 from bisection.core import paths
 from bisection.core.verdicts import Exit
 from bisection.judge import evidence, network
-from bisection.report import interconnect
 from bisection.report import run as run_report
 from bisection.report.gather import gather, write
 from bisection.report.words import sentence
@@ -42,7 +41,7 @@ def act(options: argparse.Namespace) -> Exit:
             comparison, sessions = None, select(options.after, store)  # the first of its kind
         last, beside = sessions[-1].uuid, evidence.Evidence(comparison=comparison)
         if run := kept_verdicts([last]).get(last):
-            beside = evidence.of_network(beside, store, run)
+            beside = network.measured(beside, store, run)
             run = network.rule(run, beside)  # by these sessions
         report = gather(store, sessions, run, evidence.of_history(beside, store, sessions))
         report.fail_on = options.fail_on
@@ -50,6 +49,6 @@ def act(options: argparse.Namespace) -> Exit:
     print(sentence(comparison) if comparison else "no earlier sessions of its kind to compare with")
     print("".join(f"{line}\n" for line in run_report.alarms(report.alarms)), end="")
     if report.interconnect:
-        print("\n".join(interconnect.text(report.interconnect)))
+        print("\n".join(report.interconnect.lines()))
     print("\n".join(f"{name}: {paths.shown(path)}" for name, path in files.items()))
     return report.exit_code

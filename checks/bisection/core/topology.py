@@ -1,7 +1,7 @@
 """The switches of a cluster, from Slurm's topology.conf or what `scontrol show topology` prints."""
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 
 from ClusterShell.NodeSet import NodeSet, NodeSetParseError
@@ -61,22 +61,6 @@ def _upwards(parents: Mapping[str, str], switch: str) -> tuple[str, ...]:
             raise TopologyError(f"switch {above} is below itself")
         line.append(above)
     return tuple(line)
-
-
-def levels(switches: Switches, hosts: Iterable[str]) -> tuple[list[list[str]], list[str]]:
-    """The switches of hosts, which may have their domain, level by level.
-
-    Returns:
-        [levels][hosts] names, from the leaf up; where a host has fewer levels, its uppermost switch
-        again. And the hosts that the topology lacks: if there are any, the levels are empty.
-    """
-    hosts = list(hosts)
-    lines = [switches.get(host) or switches.get(host.partition(".")[0], ()) for host in hosts]
-    if missing := [host for host, line in zip(hosts, lines, strict=True) if not line]:
-        return [], missing
-    depth = max(map(len, lines), default=0)
-    padded = [[*line, *[line[-1]] * (depth - len(line))] for line in lines]
-    return [list(level) for level in zip(*padded, strict=True)], []
 
 
 def file_of(name: str) -> Path:

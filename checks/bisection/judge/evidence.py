@@ -1,34 +1,27 @@
 """Evidence on a run besides its own launches, read from disk once, before the rulings."""
 
-import contextlib
-from collections import defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
+from typing import TYPE_CHECKING
 
-from bisection.analysis import blame, impact, pairs
-from bisection.analysis.blame import Blame
 from bisection.analysis.compare import compare
 from bisection.analysis.events import drawn, events_of, tables_of, unusual
 from bisection.analysis.explain import explain_points
 from bisection.analysis.history import History, histories, regular
-from bisection.analysis.impact import Impact
 from bisection.analysis.model import Change, Comparison, Event, Series, Suspect, changes
 from bisection.analysis.nodes import recent, suspects
 from bisection.analysis.outlying import FEW_SAMPLES
-from bisection.analysis.pairs import Matrix
 from bisection.analysis.retest import Plan
-from bisection.core import paths
 from bisection.core.identity import POINT
-from bisection.core.reasons.base import Reason, Text
-from bisection.core.topology import TopologyError, parse
+from bisection.core.reasons.base import Reason
 from bisection.core.verdicts import RAN, Verdict
-from bisection.kernels.results import ResultError, load
-from bisection.runs.folder import kept_verdicts
 from bisection.runs.model import RunVerdict, TestResult
 from bisection.store.database import Outcome, Session, Store
-from bisection.store.sample_file import StoreError
 from bisection.store.selection import EARLIER, SelectionError, of_no_use, select
+
+if TYPE_CHECKING:  # loads where a network was measured
+    from interconnect.blame import Blame
+    from interconnect.impact import Impact
 
 PAST = 60  # sessions whose history is judged
 
@@ -56,9 +49,9 @@ class Evidence:
     disturbed: tuple[DisturbedRerun, ...] = ()
     retest: Retest | None = None
     # Of its results folder, and of those of earlier runs:
-    blames: tuple[Blame, ...] = ()  # of each launch of pairs
+    blames: tuple["Blame", ...] = ()  # of each launch of pairs
     unreadable: tuple[Reason, ...] = ()  # matrices of pairs
-    impacts: tuple[Impact, ...] = ()
+    impacts: tuple["Impact", ...] = ()
     # Of the store:
     before: tuple[Session, ...] = ()  # sessions that the run is compared with
     gone: tuple[str, ...] = ()  # tests of the session before that ran once, and are no more
@@ -70,69 +63,6 @@ class Evidence:
     events: tuple[Event, ...] = ()  # of the history
     unusual: tuple[tuple[float, History], ...] = ()  # what may have got worse: standard errors
     series: tuple[Series, ...] = ()  # to be drawn
-
-
-def of_network(evidence: Evidence, store: Store | None, run: RunVerdict) -> Evidence:
-    """Adds what a run measured of its network, and what earlier runs measured by its pairs.
-    `store`: None if none is stored."""
-    earlier: list[RunVerdict] = []
-    if store and any(launches(run)):
-        with contextlib.suppress(StoreError, SelectionError):  # a trouble of the run already
-            (session,) = select(run.session, store)
-            uuids = [s.uuid for s in recent(store, session) if s.uuid != session.uuid]
-            kept = kept_verdicts(uuids)
-            earlier = [kept[uuid] for uuid in uuids if uuid in kept]
-    judged, unreadable = blames(run, earlier)
-    impacts: list[Impact] = []
-    for case in launches(run, impact.KERNEL):
-        with contextlib.suppress(ResultError):
-            impacts += impact.judge(load(file_of(case, "json"), impact.KERNEL))
-    return replace(
-        evidence, blames=tuple(judged), unreadable=tuple(unreadable), impacts=tuple(impacts)
-    )
-
-
-def launches(run: RunVerdict, kernel: str = pairs.KERNEL) -> Iterator[TestResult]:
-    """The launches of a kernel in a run that ended well and whose files were kept."""
-    for case in run.cases:
-        ran = case.fixture and case.record.kernel == kernel and case not in run.bad
-        if ran and case.files.endswith(".*") and file_of(case, "json").is_file():
-            yield case
-
-
-def file_of(case: TestResult, suffix: str) -> Path:
-    return Path(paths.ROOT, case.files[:-1] + suffix)
-
-
-def matrix_of(case: TestResult, most: int = -1) -> Matrix:
-    """The matrix of a launch, or so many of its records, with the switches that Slurm knew then;
-    ResultError if a file of it is missing, truncated or of something else."""
-    matrix = pairs.read(file_of(case, "json"), most)
-    try:
-        return matrix.placed(parse(file_of(case, "topology").read_text()))
-    except (OSError, TopologyError):  # the scheduler knows no switches
-        return matrix
-
-
-def blames(run: RunVerdict, earlier: Iterable[RunVerdict] = ()) -> tuple[list[Blame], list[Text]]:
-    """Judges all that a run measured between nodes: a judgement per launch, and why matrices could
-    not be read. `earlier`: runs before it, oldest first, whose same launches are the past."""
-    judged: list[Blame] = []
-    faults: list[Text] = []
-    now = list(launches(run))
-    past: dict[tuple[str | int, ...], list[Matrix]] = defaultdict(list)
-    for case in (case for before in earlier if now for case in launches(before)):
-        with contextlib.suppress(ResultError):  # a trouble of its own run
-            past[case.launch[:-1]].append(matrix_of(case, blame.PAST))
-    for case in now:
-        try:
-            judgement = blame.judge(matrix_of(case), past[case.launch[:-1]])
-        except ResultError as error:
-            faults.append(Text(str(error)))
-            continue
-        judgement.place = case.place + (f" run {case.run}" if case.run else "")
-        judged.append(judgement)
-    return judged, faults
 
 
 def of_nights(

@@ -1,125 +1,41 @@
-"""A network: its components by pairs of nodes; go, look or no-go, and what speaks against it."""
+"""The network of a run, by the interconnect triage (checks/interconnect). That loads where a run
+measured pairs of nodes or other traffic, or its tier asks for a verdict on the network."""
 
-from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
-from bisection.analysis import impact
-from bisection.analysis.blame import Blame
-from bisection.analysis.impact import Impact
-from bisection.core.format import amount
-from bisection.core.reasons import ADAPTER_FAULTS, SLOW_HOSTS
-from bisection.core.reasons.base import Reason, Text
-from bisection.core.reasons.network import (
-    ComponentSuspected,
-    LaunchBad,
-    PartUnmeasured,
-    SlowComponent,
-)
-from bisection.core.reasons.performance import Outlier, Slower, SlowNode
-from bisection.core.thresholds import LIMITS
-from bisection.core.verdicts import Grade, Verdict
 from bisection.judge.evidence import Evidence
-from bisection.runs.model import Finding, Interconnect, RunVerdict
+from bisection.runs.folder import kept_launches
+from bisection.runs.model import RunVerdict
+from bisection.store.database import Store
 
+KERNELS = ("pairs", "congestion")  # whose launches are judged by the triage itself
 TIERS = ("triage", "interconnect")  # whose question is the network
-# The checks that measure the network, and those of them that send messages.
-SENDING = ("pairs", "network", "congestion", "transpose")
-CHECKS = ("network_noise", *SENDING)
-# What a run has in its other tuples already, which decide its exit code.
-RULED = (LaunchBad, SlowNode, Slower, Outlier, SlowComponent, ComponentSuspected, *SLOW_HOSTS)
+
+
+def measured(evidence: Evidence, store: Store | None, run: RunVerdict) -> Evidence:
+    """Adds what a run measured of its network, and what earlier runs measured by its pairs.
+    `store`: None if none is stored."""
+    if not any(kept_launches(run, *KERNELS)):
+        return evidence
+    from interconnect.measured import of_run
+
+    blames, unreadable, impacts = of_run(run, store)
+    return replace(evidence, blames=blames, unreadable=unreadable, impacts=impacts)
 
 
 def rule_pairs(verdict: RunVerdict, evidence: Evidence) -> RunVerdict:
-    """A run that measured a bad component has failed; one that measured a suspect or a worse
-    component does not pass; an unreadable matrix is a trouble."""
-    verdict = verdict.noting(troubles=evidence.unreadable)
-    for blame in evidence.blames:
-        verdict = verdict.noting(
-            failures=[part.reason() for part in blame.bad],
-            worse_components=[part.reason(drift=True) for part in blame.worse],
-            network=[ComponentSuspected(component=s.reason()) for s in blame.suspects],
-        )
-    return verdict
+    """Adds slow, suspect and worse components; an unreadable matrix is a trouble."""
+    if not evidence.blames and not evidence.unreadable:
+        return verdict
+    from interconnect import rulings
+
+    return rulings.rule_pairs(verdict, evidence)
 
 
 def rule(verdict: RunVerdict, evidence: Evidence) -> RunVerdict:
-    """Adds the verdict on the network, if that is what the tier asks: no run passes whose network
-    is no-go, or to be looked at."""
+    """Adds the verdict on the network, if that is what the tier asks."""
     if verdict.request.tier not in TIERS:
         return verdict
-    findings = [*_of_run(verdict), *_of_pairs(evidence.blames), *_of_levels(verdict, evidence)]
-    findings += [Finding(i.grade, i.reason) for i in evidence.impacts if i.reason and i.grade]
-    findings = sorted(dict.fromkeys(findings), key=lambda finding: finding.grade != Grade.NO_GO)
-    unmeasured = tuple(_unmeasured(verdict, evidence.impacts))
-    if not findings and {*SENDING} <= {part.check for part in unmeasured}:
-        return verdict  # no message was measured: there is no verdict on a network
-    verdict = replace(verdict, interconnect=Interconnect(tuple(findings), unmeasured))
-    known = [*verdict.failures, *verdict.network]  # a stored run has noted some already
-    new = [f for f in findings if not isinstance(f.reason, RULED) and f.reason not in known]
-    return verdict.noting(
-        failures=[finding.reason for finding in new if finding.grade == Grade.NO_GO],
-        network=[finding.reason for finding in new if finding.grade == Grade.LOOK],
-    )
+    from interconnect import rulings
 
-
-def _of_run(run: RunVerdict) -> Iterator[Finding]:
-    """Yields failures, suspects, missing launches, and faulty hosts."""
-    yield from (Finding(Grade.NO_GO, failure) for failure in run.failures)
-    doubts = (*run.worse_components, *run.network)
-    yield from (Finding(Grade.LOOK, reason) for reason in doubts)
-    launches: dict[tuple[Verdict, Reason | None], str] = {}
-    for case in run.bad:
-        if not case.follows:
-            launches.setdefault((case.verdict, case.reason), case.group)
-    for (outcome, why), group in launches.items():
-        grade = Grade.NO_GO if outcome == Verdict.FAIL else Grade.LOOK
-        yield Finding(grade, LaunchBad(launch=group, reason=why))
-    hosts = [remark for remark in run.remarks if isinstance(remark, ADAPTER_FAULTS)]
-    for remark in [*run.slow_nodes, *run.suspect_nodes, *hosts]:
-        yield Finding(Grade.LOOK, remark)
-
-
-def _of_pairs(blames: Sequence[Blame]) -> Iterator[Finding]:
-    """Pairs by which nothing could be judged, and bandwidths far below the rate of the adapters
-    that carried them; bad components are among the run's failures."""
-    for blame in blames:
-        if all(kind.withheld for kind in blame.kinds if kind.kind.unit == "B/s"):
-            text = f"{blame.place}: no bandwidth of pairs could be judged"
-            yield Finding(Grade.LOOK, Text(text))
-        rate = blame.matrix.rate
-        levels = [kind.levels[0].value for kind in blame.kinds if kind.kind.name == "bandwidth"]
-        if rate and levels and levels[0] < LIMITS.adapter_share * rate:
-            gets, most = amount(levels[0], "B/s"), amount(rate, "B/s")
-            part = f"{levels[0] / rate:.0%} of its adapters' rate of {most}"
-            yield Finding(Grade.LOOK, Text(f"a pair of nodes gets {gets}, {part}"))
-
-
-def _of_levels(run: RunVerdict, evidence: Evidence) -> Iterator[Finding]:
-    """Yields what is worse than in the sessions before: the run's own ruling, then the
-    comparison's."""
-    seen = set()
-    for reason in (*run.slower, *run.outliers):
-        if reason.check in CHECKS:
-            seen.add(reason.key)
-            yield Finding(Grade.NO_GO if isinstance(reason, Slower) else Grade.LOOK, reason)
-    for row in evidence.comparison.rows if evidence.comparison else ():
-        regressed = row.check in CHECKS and row.verdict == Verdict.REGRESSED
-        if regressed and row.key not in seen:
-            yield Finding(Grade.NO_GO, Text(f"{row.test}, {row.metric}: {row.change}"))
-
-
-def _unmeasured(run: RunVerdict, impacts: Sequence[Impact]) -> Iterator[PartUnmeasured]:
-    """Yields what of the network was not measured, and why; of what other traffic costs one reason
-    of all that is withheld, or each with its own."""
-    for check in CHECKS:
-        cases = [case for case in run.judged if case.check == check]
-        if any(run.outcome(case) in (Verdict.PASS, Verdict.FAIL) for case in cases):
-            continue
-        if any(case.lost_to_others for case in cases):
-            continue  # a finding already
-        why = next((case.reason for case in cases if case.reason), Text("not in this run"))
-        yield PartUnmeasured(check=check, why=why)
-    if not any(case.record.kernel == impact.KERNEL for case in run.lost_to_others):
-        whys = list({part.withheld for part in impacts})
-        reasons = whys if len(whys) == 1 else [part.reason for part in impacts if part.withheld]
-        yield from (PartUnmeasured(check=impact.KERNEL, why=why) for why in reasons if why)
+    return rulings.rule(verdict, evidence)

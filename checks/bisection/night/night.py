@@ -20,7 +20,7 @@ from bisection.core.reasons.launches import ReframeText
 from bisection.core.thresholds import LIMITS
 from bisection.core.verdicts import BisectionError
 from bisection.judge import evidence as judged_by
-from bisection.judge import rule
+from bisection.judge import network, rule
 from bisection.judge.evidence import DisturbedRerun, Evidence, Retest
 from bisection.judge.hosts import with_slow_hosts
 from bisection.judge.launches import replaced
@@ -34,7 +34,7 @@ from bisection.night.prepare import (
     prepare,
     say_waiting,
 )
-from bisection.report import gather, interconnect
+from bisection.report import gather
 from bisection.report.lines import commanded, wrapped
 from bisection.report.text import beside
 from bisection.runs import command, folder, waiting
@@ -150,7 +150,7 @@ def conclude(
     if night.run.session:
         night.trouble(*sync.keep(store, night.verdict, night.results))
     with night.survives("network not judged"):
-        night.learn(judged_by.of_network(night.evidence, store, night.verdict))
+        night.learn(network.measured(night.evidence, store, night.verdict))
     if stored:
         compare(night, stored, against)
         look_back(night, stored)
@@ -319,6 +319,6 @@ def reported(night: Night, store: Store | None) -> list[str]:
             traceback.print_exc()
         return [f"no report: {error}"]
     lines = beside(report.comparison) if report.comparison else []
-    lines += interconnect.text(report.interconnect) if report.interconnect else []
+    lines += report.interconnect.lines() if report.interconnect else []
     lines.append(f"report: {paths.shown(files['report.html'])}")
     return wrapped(*lines)

@@ -10,7 +10,6 @@ from typing import Any, NamedTuple
 
 from bisection.analysis.model import Event, Row
 from bisection.analysis.outlying import slower
-from bisection.analysis.suspicions import Part
 from bisection.core.format import amount, finite, interval, plain, short, times, utc
 from bisection.core.grouping import grouped
 from bisection.core.identity import IDENTITY, TestId
@@ -317,9 +316,8 @@ def _bad_nodes(report: Report) -> Iterator[tuple[str, str]]:
             yield reason.host, str(reason)
         elif len(reason.nodes) == 1:
             yield reason.nodes[0], f"{reason.longer}, in {reason.where}"
-    for component in (component for blame in report.evidence.blames for component in blame.bad):
-        if component.part == Part.NODE:  # of all else, no single node is accused
-            yield component.names[0], component.reason().slowness
+    for blame in report.evidence.blames:
+        yield from blame.bad_nodes()
     for case in run.bad:
         if isinstance(case.reason, Blocked):
             for node, why in case.reason.down:

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from bisection.analysis.model import Comparison, Row, Suspect
 from bisection.analysis.outlying import faster, slower
@@ -17,7 +18,10 @@ from bisection.judge.alarms import alarms_of
 from bisection.judge.evidence import Evidence
 from bisection.report.run import counted
 from bisection.report.words import banner, slow_nodes
-from bisection.runs.model import Interconnect, RunVerdict
+from bisection.runs.model import RunVerdict
+
+if TYPE_CHECKING:  # loads where a network was measured
+    from interconnect.network_verdict import Interconnect
 
 
 @dataclass
@@ -47,7 +51,7 @@ class Report:
         return self.comparison.suspects if self.comparison else ()
 
     @property
-    def interconnect(self) -> Interconnect | None:
+    def interconnect(self) -> "Interconnect | None":
         return self.run.interconnect if self.run else None
 
     @cached_property

@@ -15,7 +15,7 @@ from bisection.analysis.model import Series
 from bisection.core import thresholds
 from bisection.core.format import amount, finite, plain, plural, short, utc
 from bisection.core.verdicts import COMPARED, Verdict
-from bisection.report.figures import maps, sessions
+from bisection.report.figures import sessions
 from bisection.report.figures.common import Group, draw, measured_cases
 from bisection.report.model import MARKS, STATES, Report
 from bisection.report.sections import PURPOSE, Section, opening
@@ -122,13 +122,21 @@ def figures(report: Report) -> dict[str, Iterable[Group]]:
     with_time = [case for case in cases if case.metrics.get("time", 0) > 0]
     return {
         "speedups": sessions.speedups(rows, expected),
-        "network": maps.maps(report.evidence.blames[:4]),
+        "network": _maps(report),
         "methods": sessions.crossovers(with_time),
         "npar": sessions.npar_curves(with_time),
         "layouts": sessions.hybrids(with_time),
         "shares": sessions.shares(with_time),
         "sweeps": sessions.sweeps(cases),
     }
+
+
+def _maps(report: Report) -> Iterable[Group]:
+    if not report.evidence.blames:
+        return ()
+    from interconnect.maps import maps
+
+    return maps(report.evidence.blames[:4])
 
 
 def sparklines(report: Report) -> tuple[list[dict[str, Any]], int]:

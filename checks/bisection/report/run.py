@@ -13,7 +13,6 @@ from bisection.core.reasons import DISTURBED
 from bisection.core.reasons.base import Reason, Text, clause
 from bisection.core.reasons.launches import KernelsKept, LaunchFault, Remarks, Stopped, span
 from bisection.core.reasons.machines import LibraryWarns
-from bisection.core.reasons.network import SlowComponent
 from bisection.core.reasons.performance import FactChanged, MetricMoved, WorseSince, not_retested
 from bisection.core.thresholds import LIMITS
 from bisection.core.units import KIND_OF_UNIT
@@ -86,10 +85,10 @@ def _counts(verdict: RunVerdict) -> list[str]:
 
 def _more_counts(verdict: RunVerdict) -> list[str]:
     """Returns further problems, and possible ones."""
-    slow = sum(isinstance(failure, SlowComponent) for failure in verdict.failures)
+    kinds = Counter(failure.counted for failure in verdict.failures if failure.counted)
     slower, outliers = map(len, (verdict.slower, verdict.outliers))
     network = len(verdict.worse_components) + len(verdict.network)
-    texts = [f"{plural(slow, 'bad component')} of the network"] if slow else []
+    texts = [plural(count, *words) for words, count in kinds.items()]
     texts += [f"{plural(slower, 'metric')} slower than before"] if slower else []
     texts += [f"{plural(outliers, 'outlier')} not confirmed"] if outliers else []
     texts += [banner(verdict.alarms)] if verdict.alarms else []

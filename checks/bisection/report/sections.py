@@ -17,8 +17,8 @@ from bisection.core.grouping import grouped
 from bisection.core.reasons.performance import SharedChange
 from bisection.core.thresholds import LIMITS
 from bisection.core.verdicts import Against, Verdict
-from bisection.report import interconnect, tables, words
 from bisection.report import run as run_report
+from bisection.report import tables, words
 from bisection.report.model import Report, headline
 from bisection.report.tables import Table, listing
 from bisection.runs.model import RunVerdict, TestResult
@@ -67,7 +67,7 @@ def opening(report: Report) -> Opening:
     comparison, run = report.comparison, report.run
     state, title = headline(report)
     if network := report.interconnect:
-        title = interconnect.headline(network) + (f". {title}" if not network.findings else "")
+        title = network.headline + (f". {title}" if not network.findings else "")
     sentences = [f"The run: {run_report.sentence(run)}"] if run else []
     if comparison is None:
         return Opening(state, title, sentences, "", [], "")
@@ -186,19 +186,11 @@ def _nodes(report: Report) -> Content:
 
 
 def _network(report: Report) -> Content:
-    notes = []
-    for blame in report.evidence.blames:
-        place = f"{short(blame.place, 80)}: " if len(report.evidence.blames) > 1 else ""
-        notes += [place + note for note in interconnect.notes(blame)]
-    contents = [table for blame in report.evidence.blames for table in interconnect.tables(blame)]
-    lead = "Measurements between pairs of nodes. A component is reported if it explains its slow "
-    lead += "pairs, beyond chance, and if a rerun of these pairs alone confirms it."
-    lead = lead if any(table.rows for table in contents) else ""
-    if network := report.interconnect:
-        lead = f"{interconnect.MEANING[network.grade]} {lead}"
-        further = interconnect.beside(network, report.evidence.impacts)
-        contents = [interconnect.findings(network), *contents, *further]
-    return lead, contents, notes[: tables.POINTS]
+    if not report.evidence.blames and not report.interconnect:
+        return "", [], []
+    from interconnect import section
+
+    return section.content(report)
 
 
 def _predicted(report: Report) -> Content:

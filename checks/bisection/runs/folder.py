@@ -5,7 +5,7 @@ import itertools
 import json
 import os
 import shutil
-from collections.abc import Collection
+from collections.abc import Collection, Iterator
 from dataclasses import replace
 from datetime import datetime, timezone
 from pathlib import Path
@@ -13,7 +13,7 @@ from pathlib import Path
 from bisection.core import paths
 from bisection.core.topology import TOPOLOGY
 from bisection.kernels import launch_record
-from bisection.runs.model import RunVerdict
+from bisection.runs.model import RunVerdict, TestResult
 
 # ReFrame's files of a launch or a build, as patterns -> what they are kept as.
 KEPT = {
@@ -81,6 +81,19 @@ def keep(verdict: RunVerdict, folder: Path) -> None:
             files = [file for left in case.folders for file in sorted(Path(left).glob(source))]
             for file in [file for file in files if file.is_file() and file.stat().st_size][:1]:
                 shutil.copy2(file, paths.ROOT / f"{case.files[:-1]}{suffix}")
+
+
+def kept_file(case: TestResult, suffix: str) -> Path:
+    """The file of a launch that keep() left."""
+    return Path(paths.ROOT, case.files[:-1] + suffix)
+
+
+def kept_launches(run: RunVerdict, *kernels: str) -> Iterator[TestResult]:
+    """The launches of these kernels that ended well and whose results were kept."""
+    for case in run.cases:
+        ran = case.fixture and case.record.kernel in kernels and case not in run.bad
+        if ran and case.files.endswith(".*") and kept_file(case, "json").is_file():
+            yield case
 
 
 def clear(verdict: RunVerdict, folder: Path) -> None:

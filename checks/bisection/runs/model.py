@@ -3,7 +3,7 @@
 import functools
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
-from typing import Any, ClassVar, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, TypeVar
 
 from bisection.core.identity import TestId, parsed
 from bisection.core.reasons import DISTURBED, MACHINE_FAULTS, OUTER_FAULTS, read_reason
@@ -17,11 +17,13 @@ from bisection.core.reasons.launches import (
     Unconfirmed,
 )
 from bisection.core.reasons.machines import HostFault
-from bisection.core.reasons.network import PartUnmeasured, SlowComponent
 from bisection.core.reasons.performance import Outlier, Slower, SlowNode, WorseSince
 from bisection.core.thresholds import LIMITS
-from bisection.core.verdicts import Grade, Verdict
+from bisection.core.verdicts import Verdict
 from bisection.kernels.launch_record import LaunchRecord
+
+if TYPE_CHECKING:  # loads where a network was measured
+    from interconnect.network_verdict import Interconnect
 
 
 def _fields(kind: type, stored: Mapping[str, Any]) -> dict[str, Any]:
@@ -31,7 +33,7 @@ def _fields(kind: type, stored: Mapping[str, Any]) -> dict[str, Any]:
 R = TypeVar("R", bound=Reason)
 
 
-def _read(kind: type[R], stored: Any) -> R:
+def read_as(kind: type[R], stored: Any) -> R:
     """A stored reason of this kind; LookupError if it is of another one."""
     reason = read_reason(stored)
     if not isinstance(reason, kind):
@@ -39,8 +41,8 @@ def _read(kind: type[R], stored: Any) -> R:
     return reason
 
 
-def _each(kind: type[R], stored: Iterable[Any]) -> tuple[R, ...]:
-    return tuple(_read(kind, each) for each in stored)
+def read_each(kind: type[R], stored: Iterable[Any]) -> tuple[R, ...]:
+    return tuple(read_as(kind, each) for each in stored)
 
 
 @dataclass(frozen=True)
@@ -193,34 +195,6 @@ class Price(NamedTuple):
     node_hours: float = 0.0
 
 
-class Finding(NamedTuple):
-    """A finding against a network."""
-
-    grade: Grade
-    reason: Reason
-
-
-@dataclass(frozen=True)
-class Interconnect:
-    """The verdict of a run on its network."""
-
-    findings: tuple[Finding, ...]  # against the network, the worst first
-    unmeasured: tuple[PartUnmeasured, ...]
-
-    @property
-    def grade(self) -> Grade:
-        return self.findings[0].grade if self.findings else Grade.GO
-
-    def as_dict(self) -> dict[str, Any]:
-        findings = [(grade, reason.as_dict()) for grade, reason in self.findings]
-        return {"findings": findings, "unmeasured": [why.as_dict() for why in self.unmeasured]}
-
-    @classmethod
-    def from_dict(cls, kept: Mapping[str, Any]) -> "Interconnect":
-        findings = [Finding(Grade(grade), _read(Reason, why)) for grade, why in kept["findings"]]
-        return cls(tuple(findings), _each(PartUnmeasured, kept["unmeasured"]))
-
-
 @dataclass(frozen=True)
 class RunVerdict:
     """The tests of one run, what is wrong with the run as a whole, and what follows from both."""
@@ -239,11 +213,11 @@ class RunVerdict:
     # Each a slow node, or nodes of which one is slow.
     slow_nodes: tuple[SlowNode | HostFault, ...] = ()
     suspect_nodes: tuple[HostFault, ...] = ()  # slow in the only launch that can show it
-    worse_components: tuple[SlowComponent, ...] = ()  # of the network, than in earlier sessions
+    worse_components: tuple[Reason, ...] = ()  # of the network, than in earlier sessions
     network: tuple[Reason, ...] = ()  # suspect components; what is to be looked at
     alarms: tuple[WorseSince, ...] = ()  # of the history: worse since a session
     remarks: tuple[Reason, ...] = ()  # what a person should know beside
-    interconnect: Interconnect | None = None  # None: the tier asks another question
+    interconnect: "Interconnect | None" = None  # None: the tier asks another question
     # Sessions of its kind that references may be made from, this one among them; None: not known.
     nights: int | None = None
     seconds: float = 0.0
@@ -263,7 +237,7 @@ class RunVerdict:
         outliers: Iterable[Outlier] = (),
         slow_nodes: Iterable[SlowNode | HostFault] = (),
         suspect_nodes: Iterable[HostFault] = (),
-        worse_components: Iterable[SlowComponent] = (),
+        worse_components: Iterable[Reason] = (),
         network: Iterable[Reason] = (),
         remarks: Iterable[Reason] = (),
     ) -> "RunVerdict":
@@ -348,22 +322,22 @@ class RunVerdict:
             network, reasons = kept["interconnect"], kept["reasons"]
             return cls(
                 cases=tuple(TestResult.from_dict(case, records) for case in kept["cases"]),
-                troubles=_each(Reason, reasons["troubles"]),
-                failures=_each(Reason, reasons["failures"]),
-                slower=_each(Slower, reasons["slower"]),
-                outliers=_each(Outlier, reasons["outliers"]),
+                troubles=read_each(Reason, reasons["troubles"]),
+                failures=read_each(Reason, reasons["failures"]),
+                slower=read_each(Slower, reasons["slower"]),
+                outliers=read_each(Outlier, reasons["outliers"]),
                 slow_nodes=tuple(
-                    _read(SlowNode, each)
+                    read_as(SlowNode, each)
                     if each["code"] == SlowNode.code
-                    else _read(HostFault, each)
+                    else read_as(HostFault, each)
                     for each in reasons["slow_nodes"]
                 ),
-                suspect_nodes=_each(HostFault, reasons["suspect_nodes"]),
-                worse_components=_each(SlowComponent, reasons["worse_components"]),
-                network=_each(Reason, reasons["network"]),
-                alarms=_each(WorseSince, reasons["alarms"]),
-                remarks=_each(Reason, reasons["remarks"]),
-                interconnect=Interconnect.from_dict(network) if network else None,
+                suspect_nodes=read_each(HostFault, reasons["suspect_nodes"]),
+                worse_components=read_each(Reason, reasons["worse_components"]),
+                network=read_each(Reason, reasons["network"]),
+                alarms=read_each(WorseSince, reasons["alarms"]),
+                remarks=read_each(Reason, reasons["remarks"]),
+                interconnect=_on_network(network) if network else None,
                 price=Price(**kept.get("price", {})),
                 nights=kept["nights"],
                 seconds=kept["seconds"],
@@ -372,3 +346,9 @@ class RunVerdict:
             )
         except (LookupError, TypeError):
             raise ValueError("of another version of Bisection; run again") from None
+
+
+def _on_network(kept: Mapping[str, Any]) -> "Interconnect":
+    from interconnect.network_verdict import Interconnect
+
+    return Interconnect.from_dict(kept)

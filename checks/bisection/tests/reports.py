@@ -13,7 +13,6 @@ from prometheus_client.parser import text_string_to_metric_families
 from results_made import result_of
 
 from bisection.advice.sources import LITERATURE
-from bisection.analysis.blame import judge
 from bisection.analysis.model import (
     Change,
     ChangePoint,
@@ -32,6 +31,7 @@ from bisection.report import page as pages
 from bisection.report.model import Report
 from bisection.runs.model import JudgedMetric, RunVerdict
 from bisection.store.database import Session
+from interconnect.blame import judge
 
 NIGHT = 86400.0
 MADE = 1795248000.0  # 2026-11-21 08:00 UTC
@@ -194,10 +194,9 @@ def pairs(nodes, slow=None):
     """The judgement of a made-up network with a node at 60%."""
     world = World(nodes, nodes, 1)
     world.faults = [] if slow is None else [("node", slow, 0.6)]
-    judged = judge(world.matrix(known=False))
-    judged.matrix.nodes[:] = [f"cn{number + 12:03d}" for number in range(nodes)]
-    for part in (*judged.bad, *judged.suspects):
-        part.names = [f"cn{int(name[2:]) + 12:03d}" for name in part.names]
+    matrix = world.matrix(known=False)
+    matrix.nodes[:] = [f"cn{number + 12:03d}" for number in range(nodes)]
+    judged = judge(matrix)
     judged.place = "cluster:cpu system"
     return judged
 

@@ -92,14 +92,17 @@ def _commands(mutant: Mutant, tree: Path) -> Iterator[tuple[Sequence[str], str]]
     told last, those of the file, of its room, and all."""
     path = Path(mutant.file)
     if mutant.language == "Python":
-        tests = Path("checks", "bisection", "tests")
-        room = tests / (path.parts[2] if len(path.parts) > 3 else "checks")
+        suites = ["checks/bisection/tests", "checks/interconnect/tests"]
+        room = Path(suites[0], path.parts[2] if len(path.parts) > 3 else "checks")
+        if path.parts[1] == "interconnect":
+            room = Path(suites[1])
         python = str(tree / ".bisection" / "venv" / "bin" / "python")  # of the copy, as tests ask
         run = [python, "-m", "pytest", "-qx", "-n", SIDE_BY_SIDE]
         uses = re.compile(rf"\b{path.parent.name}(\.| import .*\b){path.stem}\b")
         near = [
             str(file.relative_to(tree))
-            for file in sorted((tree / tests).rglob("test_*.py"))
+            for suite in suites
+            for file in sorted((tree / suite).rglob("test_*.py"))
             if file.stem == f"test_{path.stem}" or uses.search(file.read_text())
         ]
         if mutant.test and (tree / mutant.test).exists():
@@ -108,7 +111,8 @@ def _commands(mutant: Mutant, tree: Path) -> Iterator[tuple[Sequence[str], str]]
             yield [*run, *near], ""
         if (tree / room).is_dir():
             yield [*run, str(room), *(f"--ignore={file}" for file in near)], ""
-        yield [*run, str(tests), *(f"--ignore={file}" for file in [room, *near])], ""
+        suites = [suite for suite in suites if (tree / suite).is_dir()]
+        yield [*run, *suites, *(f"--ignore={file}" for file in [room, *near])], ""
     else:
         names = KERNELS.get(path.parts[1], path.parts[1])
         ctest = ["ctest", "--test-dir", str(tree / ".bisection" / "build"), "-LE", "long"]

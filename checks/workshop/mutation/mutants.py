@@ -30,7 +30,7 @@ SEED = 31
 OF_A_LANGUAGE = 60  # mutants of Python, and of C and Fortran
 RULES = {".py": "python.rules", ".c": "c.rules", ".f90": "fortran.rules"}
 SOURCES = {
-    "Python": ["checks/*.py", "checks/bisection/**/*.py"],
+    "Python": ["checks/*.py", "checks/bisection/**/*.py", "checks/interconnect/*.py"],
     "C and Fortran": ["src/*/**/*.c", "src/*/**/*.f90"],
 }
 COMMENT = {".c": r"//.*", ".f90": r"!.*"}

@@ -35,6 +35,7 @@ from bisection.store.database import Store
 from workshop.peers.store_scale import DAY, cost_of
 
 sys.path.append(str(paths.ROOT / "checks" / "bisection" / "tests"))
+sys.path.append(str(paths.ROOT / "checks" / "interconnect" / "tests"))
 import made_up_network  # type: ignore[import-not-found]  # of the tests
 import results_made  # type: ignore[import-not-found]  # of the tests
 

@@ -29,8 +29,8 @@ from bisection.core.reasons.launches import (
     WrongAnswer,
 )
 from bisection.core.reasons.machines import SlowClock, SlowWriter, TcpLosses
-from bisection.core.reasons.network import SlowComponent
 from bisection.core.verdicts import Exit
+from interconnect.reasons import SlowComponent
 from workshop.testbed.blueprint import HEAD
 from workshop.testbed.hosts import TestbedError
 from workshop.testbed.scene import LIMIT, LONG, NOISE, PAIRS, SAMPLING, SHORT, Ran, Scene, shim

@@ -102,6 +102,7 @@ def test_the_list_has_mutants_of_every_room_and_kernel():
     languages = [mutant.language for mutant in listed]
     assert min(languages.count(language) for language in mutants.SOURCES) >= mutants.OF_A_LANGUAGE
     rooms = {path.parent for path in paths.ROOT.glob("checks/bisection/*/*.py")}
+    rooms |= {path.parent for path in paths.ROOT.glob("checks/interconnect/*.py")}
     others = {"tests", "probes"}  # the last are programs of the configuration
     kernels = {path.parent for path in paths.ROOT.glob("src/*/*.c") if not others & {*path.parts}}
     drawn = {(paths.ROOT / mutant.file) for mutant in listed}

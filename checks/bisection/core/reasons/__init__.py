@@ -7,6 +7,7 @@ out: `Text("...")`. Nothing reads words back.
 
 import json
 from dataclasses import fields
+from types import ModuleType
 from typing import Any
 
 from bisection.core import causes
@@ -34,14 +35,19 @@ from bisection.core.reasons.machines import (
     TcpLosses,
 )
 
+
+def kinds_in(*topics: ModuleType) -> dict[str, type[Reason]]:
+    """The reasons of modules, by the code under which they are stored."""
+    return {
+        kind.code: kind
+        for topic in topics
+        for kind in vars(topic).values()
+        if isinstance(kind, type) and issubclass(kind, Reason) and kind.code
+    }
+
+
 TOPICS = (base, launches, machines, network, performance)
-# By the code under which they are stored.
-KINDS: dict[str, type[Reason]] = {
-    kind.code: kind
-    for topic in TOPICS
-    for kind in vars(topic).values()
-    if isinstance(kind, type) and issubclass(kind, Reason) and kind.code
-}
+KINDS = kinds_in(*TOPICS)
 
 Kinds = tuple[type[Reason], ...]
 # Something else had the cores of a launch that ended well, so that its times say nothing.
@@ -76,13 +82,22 @@ def read_reason(stored: Any) -> Reason | None:
     if not isinstance(stored, dict):
         return Text(str(stored))
     try:
-        kind = KINDS[stored["code"]]
+        kind = _kind(stored["code"])
         known = {part.name for part in fields(kind)} & stored.keys()
         reason = kind.stored({name: _frozen(stored[name]) for name in known})
         str(reason)  # fields of other types than its own have no words
     except (TypeError, ValueError, LookupError, AttributeError):
         return Text(json.dumps(stored))
     return reason
+
+
+def _kind(code: str) -> type[Reason]:
+    """The kind of reason that is stored under this code; LookupError if there is none."""
+    if code in KINDS:
+        return KINDS[code]
+    from interconnect import reasons  # loads where a network was measured
+
+    return kinds_in(reasons)[code]
 
 
 def _frozen(value: Any) -> Any:

@@ -16,6 +16,7 @@ class Reason:
     """
 
     code: ClassVar[str] = ""
+    counted: ClassVar[tuple[str, ...]] = ()  # as which a run counts its failures: one, several
     line: str = ""  # the last line that another program printed
     build: str = ""  # the first error of a build
 

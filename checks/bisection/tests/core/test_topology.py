@@ -4,7 +4,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from bisection.core.topology import TopologyError, levels, parse
+from bisection.core.topology import TopologyError, parse
 from bisection.rfm.switches import options
 
 CONF = """
@@ -29,15 +29,6 @@ def test_the_file_scontrol_continued_lines_and_blocks_give_switches():
     assert set(switches) == {"cn01", "cn02", "cn03", "cn04", "cn06", "gpu1"}
     assert parse("SwitchName=a \\\n Nodes=n1\n") == {"n1": ("a",)}
     assert parse(BLOCKS)["n3"] == ("b2",)
-
-
-def test_levels_of_hosts_with_their_domain():
-    names = [["leaf1", "leaf2"], ["spine", "spine"]]
-    assert levels(parse(CONF), ["cn01.example.org", "cn06"]) == (names, [])
-    assert levels(parse(CONF), ["cn01", "login"]) == ([], ["login"])
-    # trees of unequal depth repeat their root
-    text = "SwitchName=a Nodes=n1\nSwitchName=b Nodes=n2\nSwitchName=c Switches=b"
-    assert levels(parse(text), ["n1", "n2"])[0] == [["a", "b"], ["a", "c"]]
 
 
 @pytest.mark.parametrize(

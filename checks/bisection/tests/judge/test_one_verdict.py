@@ -18,13 +18,9 @@ from reports import change_point, event, families
 from reports import row as compared
 from results_made import SLOW_MEMORY, changed, launched, noise_run, outlier, outside
 
-from bisection.analysis.blame import BadComponent, Blame, Judged, Level, Symptom
 from bisection.analysis.compare import compare
-from bisection.analysis.impact import Impact
 from bisection.analysis.model import Change, Comparison, Suspect
-from bisection.analysis.pairs import KINDS
 from bisection.analysis.retest import plan
-from bisection.analysis.suspicions import Part
 from bisection.core.reasons.base import Text
 from bisection.core.reasons.launches import Blocked, KernelDied, ReframeText, TestFailed
 from bisection.core.reasons.machines import AdapterErrors, SlowClock, SlowWriter
@@ -36,10 +32,13 @@ from bisection.kernels.local import Estimate
 from bisection.night import night as steps
 from bisection.report import exports, gather, sections
 from bisection.report import run as run_report
-from bisection.report.interconnect import headline as of_network
 from bisection.report.model import CODES, STATES, UNCERTAIN, Report, headline
 from bisection.runs.model import Request, RunVerdict
 from bisection.store.selection import SLOWER, select
+from interconnect.blame import Blame, Judged, Level
+from interconnect.impact import Impact
+from interconnect.pairs import KINDS
+from interconnect.reasons import Part, SlowComponent, Symptom
 
 # ---- parts of runs ----
 
@@ -85,8 +84,9 @@ def slower(*second, check="transpose", budget=900.0, first=None):
 
 SLOW_PAIRS = run(launched("pairs", time=8e-3))
 SLOW, FAST = run(launched(time=8e-3)), run(launched(time=1e-3))
-COMPONENT = BadComponent(Part.NODE, ["n5"], [Symptom("latency", "", 1.3, 9.0)])
-LINK = BadComponent(Part.PATH, ["n5", "n6"], [Symptom("bandwidth", "", 0.5, 9.0)])
+LATE, SLOWED = Symptom("latency", "", 1.3, 9.0), Symptom("bandwidth", "", 0.5, 9.0)
+COMPONENT = SlowComponent(part=Part.NODE, names=("n5",), symptoms=(LATE,))
+LINK = SlowComponent(part=Part.PATH, names=("n5", "n6"), symptoms=(SLOWED,))
 MATRIX = World(8, 8, 1).matrix()
 
 
@@ -339,7 +339,7 @@ def test_every_form_says_the_same(name):
     report = report_of(verdict, case.evidence)
     banner = check_forms(report, case.code)
     if case.grade:
-        assert banner.headline.startswith(of_network(verdict.interconnect))
+        assert banner.headline.startswith(verdict.interconnect.headline)
         assert f"Network: {case.grade}" in banner.headline
 
     exports.nodecheck(report)

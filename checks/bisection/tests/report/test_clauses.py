@@ -7,7 +7,7 @@ import pytest
 
 from bisection.analysis import model
 from bisection.core.format import amount
-from bisection.core.reasons import KINDS, TOPICS, read_reason
+from bisection.core.reasons import TOPICS, kinds_in, read_reason
 from bisection.core.reasons.base import Reason, Text, clause
 from bisection.core.reasons.launches import (
     Blocked,
@@ -18,7 +18,8 @@ from bisection.core.reasons.launches import (
     Misplaced,
     Remarks,
 )
-from bisection.core.reasons.network import SlowComponent, Symptom
+from interconnect import reasons
+from interconnect.reasons import SlowComponent, Symptom
 
 
 @pytest.mark.parametrize(
@@ -138,8 +139,9 @@ def test_a_stored_reason_is_read_as_it_was(reason):
 
 
 def test_no_two_reasons_are_stored_under_one_code():
-    kinds = {kind for topic in TOPICS for kind in vars(topic).values() if is_reason(kind)}
-    assert len(kinds) == len(KINDS)
+    topics = (*TOPICS, reasons)
+    kinds = {kind for topic in topics for kind in vars(topic).values() if is_reason(kind)}
+    assert len(kinds) == len(kinds_in(*topics))
 
 
 def is_reason(kind):

@@ -22,14 +22,13 @@ from reports import (
     row,
 )
 
-from bisection.analysis.blame import BadComponent, Symptom
 from bisection.analysis.model import Suspect
-from bisection.analysis.suspicions import Part
 from bisection.core.reasons.launches import Blocked, KernelDied, NodeFail, OutOfMemory, TestFailed
 from bisection.core.reasons.performance import Outlier, Slower
 from bisection.core.verdicts import COMPARED, Verdict
 from bisection.report import exports, model
 from bisection.report import run as run_report
+from interconnect.reasons import Part, SlowComponent, Symptom
 
 
 def gauges(report):
@@ -222,11 +221,11 @@ def test_nodes_that_slurm_names(reason, named):
 
 @pytest.mark.parametrize("part", Part)
 def test_of_bad_components_only_a_node_is_accused(part):
-    names = ["cn1", "cn2"] if part == Part.PATH else ["cn1"]
-    symptoms = [Symptom("bandwidth", "sends", 0.6, 20.0, 8, 0.61)]
+    names = ("cn1", "cn2") if part == Part.PATH else ("cn1",)
+    symptoms = (Symptom("bandwidth", "sends", 0.6, 20.0, 8, 0.61),)
     judged = pairs(8)
-    judged.bad = [BadComponent(part, names, symptoms)]
-    judged.suspects = [BadComponent(Part.NODE, ["cn7"], symptoms, confirmed=False)]
+    bad = SlowComponent(part=part, names=names, symptoms=symptoms)
+    judged.bad, judged.suspects = [bad], [replace(bad, names=("cn7",), confirmed=False)]
     line = "cn1 bisection: bandwidth sends x0.60, rerun: x0.61 in 8 pairs\n"
     assert exports.nodecheck(only(blames=[judged])) == line * (part == Part.NODE)
 

@@ -252,7 +252,8 @@ def hostile():
     where = {"layout": HOSTILE, "environ": HOSTILE}
     cases = [case(HOSTILE, HOSTILE, method, f"{n}x2x1", **where) for n, method in tests]
     odd = pairs(8, slow=2)
-    odd.matrix.nodes[2] = odd.bad[0].names[0] = odd.place = HOSTILE
+    odd.matrix.nodes[2] = odd.place = HOSTILE
+    odd.bad = [replace(odd.bad[0], names=(HOSTILE,))]
     events = [event(change_point(**names), changes=[change], system=HOSTILE, session=HOSTILE)]
     past = [series([1.0, 2.0, 3.0], [1], **names)]
     run = ran(bad, *cases, troubles=[said(HOSTILE)])

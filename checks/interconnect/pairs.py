@@ -2,14 +2,14 @@
 sidecar."""
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
 
-from bisection.core.topology import Switches, levels
+from bisection.core.topology import Switches
 from bisection.kernels import adapters, results
 from bisection.kernels.results import ResultError
 
@@ -58,9 +58,6 @@ class Matrix:
     rate: float = 0.0  # B/s of a node's adapters that carried messages; 0: not known
     unplaced: tuple[str, ...] = ()  # nodes that the topology lacks, which is therefore not used
 
-    def stage(self, number: int) -> np.ndarray:
-        return self.records[self.records["stage"] == number]
-
     def switch_name(self, level: int, number: int) -> str:
         return self.names[level][number] if self.names else f"switch {number}"
 
@@ -87,6 +84,22 @@ class Matrix:
             return replace(self, unplaced=tuple(missing))
         unique, numbers = zip(*(np.unique(n, return_inverse=True) for n in names), strict=True)
         return replace(self, switches=np.array(numbers), names=[n.tolist() for n in unique])
+
+
+def levels(switches: Switches, hosts: Iterable[str]) -> tuple[list[list[str]], list[str]]:
+    """The switches of hosts, which may have their domain, level by level.
+
+    Returns:
+        [levels][hosts] names, from the leaf up; where a host has fewer levels, its uppermost switch
+        again. And the hosts that the topology lacks: if there are any, the levels are empty.
+    """
+    hosts = list(hosts)
+    lines = [switches.get(host) or switches.get(host.partition(".")[0], ()) for host in hosts]
+    if missing := [host for host, line in zip(hosts, lines, strict=True) if not line]:
+        return [], missing
+    depth = max(map(len, lines), default=0)
+    padded = [[*line, *[line[-1]] * (depth - len(line))] for line in lines]
+    return [list(level) for level in zip(*padded, strict=True)], []
 
 
 def pieces(count: int, size: int = PIECE) -> Iterator[slice]:

@@ -14,20 +14,10 @@ from dataclasses import dataclass
 import numpy as np
 import scipy  # its parts load when they are used
 
-from bisection.analysis.effects import MEDIAN, Observations, fit, medians
-from bisection.analysis.pairs import Kind, pieces
 from bisection.core.thresholds import LIMITS
-from bisection.core.verdicts import Word
-
-
-class Part(Word):
-    """Kinds of components, the largest explanation first."""
-
-    SWITCH = "switch"  # most of its nodes are slow alike
-    NODE = "node"
-    WAY = "way"  # between one node and other switches; on its own switch the node is fine
-    CABLE = "cable"  # slow paths of one switch to nodes of others
-    PATH = "path"  # one pair alone
+from interconnect.effects import MEDIAN, Observations, fit, medians
+from interconnect.pairs import Kind, pieces
+from interconnect.reasons import Part
 
 
 @dataclass

@@ -10,9 +10,9 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from bisection.analysis.pairs import PIECE, RETEST, Kind, Matrix, pieces
 from bisection.analysis.statistics import scale
 from bisection.core.thresholds import LIMITS, MAD
+from interconnect.pairs import PIECE, RETEST, Kind, Matrix, pieces
 
 MEDIAN = 1.2533  # standard error of a median over that of a mean, of normal values: sqrt(pi / 2)
 TURNS = 40  # of the medians, at most

@@ -5,10 +5,10 @@ from heapq import nlargest
 
 import numpy as np
 
-from bisection.analysis.effects import fit, observations
-from bisection.analysis.pairs import KINDS, RECORD, TOURNAMENT, Matrix
 from bisection.analysis.statistics import scale
 from bisection.kernels.results import SCHEMA, VERSION
+from interconnect.effects import fit, observations
+from interconnect.pairs import KINDS, RECORD, TOURNAMENT, Matrix
 
 NEAR = {"latency": 1.2e-6, "out": 2.4e10, "back": 2.4e10, "both": 4.4e10}
 FAR_LATENCY = 1.3

@@ -13,14 +13,13 @@ from typing import TYPE_CHECKING
 import matplotlib
 import numpy as np
 
-from bisection.analysis.blame import Blame
-from bisection.analysis.effects import Observations, medians, observations
-from bisection.analysis.pairs import TOURNAMENT, Kind, Matrix
 from bisection.core.format import NONE, amount, plural, short, times
 from bisection.report.figures.common import Group, Panel
-from bisection.report.interconnect import worst
 from bisection.report.svg.style import FONT, INK, drawn, plot
 from bisection.report.tables import Table
+from interconnect.blame import Blame
+from interconnect.effects import Observations, medians, observations
+from interconnect.pairs import TOURNAMENT, Kind, Matrix
 
 if TYPE_CHECKING:  # takes most of a second, which pages without figures spare
     from matplotlib.figure import Figure
@@ -41,7 +40,7 @@ def maps(blames: Sequence[Blame]) -> Iterator[Group]:
         shown = {symptom.kind for part in blame.bad for symptom in part.symptoms}
         shown |= {"bandwidth"} if "bandwidth" in kinds else set(list(kinds)[:1])
         shown -= {"both ways"} if "bandwidth" in shown else set()
-        names = sorted(shown & kinds.keys(), key=list(kinds).index)
+        names = [name for name in kinds if name in shown]
         names.sort(key=lambda name: name != "bandwidth")
         yield from (_group(blame, kinds[name]) for name in names)
 
@@ -56,7 +55,7 @@ def _group(blame: Blame, kind: Kind) -> Group:
         cells = np.concatenate((cells, rows[values.r] * count + rows[values.s]))
     speeds = medians(cells, np.resize(speed, len(cells)), count**2).reshape(count, count)
     title, share = f"{kind.name}, {nodes}", np.isfinite(speeds).mean()
-    text = "; ".join(worst(part) for part in blame.bad[:6]) or "no bad component"
+    text = "; ".join(part.brief for part in blame.bad[:6]) or "no bad component"
     seen = "The scale is speed over the median of pairs as far apart; empty: not measured."
     ends = "rows send, columns receive" if directed else "both halves are the same"
     pool, views, table = (1, 1), {"": speeds}, _slowest_pairs(blame, kind, values, speed)

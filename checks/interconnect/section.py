@@ -1,17 +1,12 @@
-"""A network in words and tables: the verdict on it, bad components, levels, other traffic."""
+"""The section of a report on a network: bad components, levels, other traffic."""
 
-from collections.abc import Sequence
-
-from bisection.analysis.blame import BadComponent, Blame
-from bisection.analysis.impact import Impact
-from bisection.core.format import amount, number, plural, short, size_of, some, times
-from bisection.core.grouping import grouped
-from bisection.core.reasons.network import SlowComponent
+from bisection.core.format import amount, plural, short, size_of, some, times
 from bisection.core.verdicts import Grade
-from bisection.report.tables import Table, listing
-from bisection.runs.model import Finding, Interconnect
+from bisection.report.model import Report
+from bisection.report.tables import POINTS, Table, listing
+from interconnect.blame import Blame
 
-MOST, LINES = 40, 8  # findings of a table, of a terminal
+MOST = 40  # findings of a table
 HOPS = {0: "of one switch", 1: "of different switches"}
 FINDINGS = (
     ("", "text", lambda finding: str(finding.grade)),
@@ -33,6 +28,10 @@ COMPONENTS = (
     ("rerun", "text", lambda part: part.retests),
     ("where to look", "text", lambda part: part.look),
 )
+LEAD = (
+    "Measurements between pairs of nodes. A component is reported if it explains its slow pairs, "
+    "beyond chance, and if a rerun of these pairs alone confirms it."
+)
 MEANING = {
     Grade.GO: "Nothing that was measured speaks against this network.",
     Grade.LOOK: "Look at each finding before users get this network.",
@@ -40,53 +39,29 @@ MEANING = {
 }
 
 
-# ---- the verdict ----
+def content(report: Report) -> tuple[str, list[Table], list[str]]:
+    """The section's lead, tables and notes."""
+    blames, network = report.evidence.blames, report.interconnect
+    notes = []
+    for blame in blames:
+        place = f"{short(blame.place, 80)}: " if len(blames) > 1 else ""
+        notes += [place + note for note in _notes(blame)]
+    contents = [table for blame in blames for table in _tables(blame)]
+    lead = LEAD if any(table.rows for table in contents) else ""
+    if network:
+        lead = f"{MEANING[network.grade]} {lead}"
+        others = [finding for finding in network.findings if finding.reason not in network.bad]
+        impacts, missing = report.evidence.impacts, network.unmeasured
+        contents = [
+            listing(others, FINDINGS, MOST, "findings", "Findings"),
+            *contents,
+            listing(impacts, IMPACTS, MOST, "pairs of victim and aggressor", "Under other traffic"),
+            listing(missing, UNMEASURED, MOST, title="Not measured"),
+        ]
+    return lead, contents, notes[:POINTS]
 
 
-def headline(network: Interconnect) -> str:
-    """The verdict in a few words, with the bad components by name."""
-    slow = [f.reason for f in network.findings if _is_bad_component(f)]
-    bad = [reason.name for reason in slow if isinstance(reason, SlowComponent)]
-    others = len(network.findings) - len(bad)
-    parts = [f"{some(bad, 3)} slow"] if bad else []
-    parts += [plural(others, "other finding" if bad else "finding")] if others else []
-    missing = len({reason.check for reason in network.unmeasured})
-    parts += [f"{plural(missing, 'part')} not measured"] if missing else []
-    return f"Network: {network.grade}" + (f" ({', '.join(parts)})" if parts else "")
-
-
-def _is_bad_component(finding: Finding) -> bool:
-    return isinstance(finding.reason, SlowComponent) and finding.grade == Grade.NO_GO
-
-
-def text(network: Interconnect) -> list[str]:
-    """Lines of a terminal: the verdict, the findings, what was not measured."""
-    lines = [f"  {f.grade}: {f.reason}" for f in network.findings[:LINES]]
-    left = len(network.findings) - len(lines)
-    lines += [f"  {plural(left, 'more finding')} in the report"] if left else []
-    missing = grouped(network.unmeasured, lambda reason: str(reason.why))
-    parts = [f"{', '.join(r.check for r in part)} ({why})" for why, part in missing.items()]
-    lines += [f"  not measured: {short('; '.join(parts), 400)}"] if parts else []
-    return [headline(network), *lines]
-
-
-def findings(network: Interconnect) -> Table:
-    others = [f for f in network.findings if not _is_bad_component(f)]
-    return listing(others, FINDINGS, MOST, "findings", "Findings")
-
-
-def beside(network: Interconnect, impacts: Sequence[Impact]) -> list[Table]:
-    """Tables of what other traffic costs, and of what was not measured."""
-    return [
-        listing(impacts, IMPACTS, MOST, "pairs of victim and aggressor", "Under other traffic"),
-        listing(network.unmeasured, UNMEASURED, MOST, title="Not measured"),
-    ]
-
-
-# ---- pairs of nodes ----
-
-
-def tables(blame: Blame) -> list[Table]:
+def _tables(blame: Blame) -> list[Table]:
     """Bad components, suspects, and the levels of the network."""
     components = {
         "Bad components": blame.bad,
@@ -94,8 +69,7 @@ def tables(blame: Blame) -> list[Table]:
         "Suspects without a rerun": blame.suspects,
     }
     tables = [
-        listing([part.reason() for part in parts], COMPONENTS, MOST, "components", title)
-        for title, parts in components.items()
+        listing(parts, COMPONENTS, MOST, "components", title) for title, parts in components.items()
     ]
     return [*tables, _levels(blame)]
 
@@ -119,16 +93,12 @@ def _levels(blame: Blame) -> Table:
     return table
 
 
-def notes(blame: Blame) -> list[str]:
+def _notes(blame: Blame) -> list[str]:
     """The verdict in a sentence, what was withheld and why."""
     withheld = [f"{j.kind.name}: {j.withheld}" for j in blame.kinds if j.withheld]
     judged = [j.kind.name for j in blame.kinds if not j.withheld]
     verdict = [f"No bad component: {', '.join(judged)} judged"] if judged else []
     if blame.bad:
-        parts = some([worst(part) for part in blame.bad], 6)
+        parts = some([part.brief for part in blame.bad], 6)
         verdict = [f"{plural(len(blame.bad), 'bad component')}: {parts}"]
     return [*verdict, *withheld, *blame.notes]
-
-
-def worst(part: BadComponent) -> str:
-    return f"{part.reason().name} x{number(part.factor)}"

@@ -5,14 +5,14 @@ deal of nodes, is the sample: intervals come from a bootstrap over cycles. The m
 S. Chunduri et al., SC 2019.
 """
 
-import math
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
+from bisection.analysis.statistics import estimate
 from bisection.core.reasons.base import Reason, Text
 from bisection.core.reasons.launches import Disturbed
 from bisection.core.thresholds import LIMITS
@@ -22,7 +22,6 @@ from bisection.kernels.results import disturbed
 
 KERNEL = "congestion"
 QUIET, AGAIN, ALONE = "quiet", "again", "alone"  # windows; the victim that there is none of
-RESAMPLES = 2000
 
 Windows = Mapping[str, Mapping[int, Mapping[str, Any]]]  # window -> cycle -> its numbers
 
@@ -113,12 +112,3 @@ def _ratios(windows: Windows, loaded: str, name: str) -> np.ndarray:
     quiet = {cycle: window[name] for cycle, window in windows.get(QUIET, {}).items()}
     values = {cycle: window[name] for cycle, window in windows.get(loaded, {}).items()}
     return np.array([v / quiet[c] for c, v in values.items() if v and quiet.get(c)])
-
-
-def estimate(ratios: Sequence[float] | np.ndarray, part: float = 0.95) -> Estimate:
-    """The median of ratios with an interval of this part by resampling; the same from the same."""
-    if not len(ratios):
-        return Estimate(math.nan, math.nan, math.nan)
-    drawn = np.random.default_rng(1).choice(ratios, (RESAMPLES, len(ratios)))
-    low, high = np.quantile(np.median(drawn, axis=1), ((1 - part) / 2, (1 + part) / 2))
-    return Estimate(float(np.median(ratios)), float(low), float(high))

@@ -6,9 +6,10 @@ import re
 import pytest
 from made_up_traffic import launch
 
-from bisection.analysis import impact
+from bisection.analysis.statistics import estimate
 from bisection.core.verdicts import Grade
 from bisection.kernels.local import Estimate
+from interconnect import impact
 
 
 def judged(**how):
@@ -50,7 +51,7 @@ def test_median_and_interval_over_cycles():
 
 
 def test_one_cycle_far_off_and_cycles_without_a_quiet_window_do_not_count():
-    assert impact.estimate([1.0, 1.1, 9.0]).value == 1.1
+    assert estimate([1.0, 1.1, 9.0]).value == 1.1
     result = launch(mean=1.5)
     windows = result["details"][impact.KERNEL]["windows"]
     quiet = [window for window in windows if window["window"] == impact.QUIET]

@@ -7,12 +7,12 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 import scipy  # its parts load when they are used
 
-from bisection.analysis.effects import Observations, fit, medians, observations
-from bisection.analysis.pairs import KINDS, RETEST, TOURNAMENT, Kind, Matrix
-from bisection.analysis.suspicions import Part, SuspectSearch, Suspicion
 from bisection.core.format import some
-from bisection.core.reasons.network import SlowComponent, Symptom
 from bisection.core.thresholds import LIMITS
+from interconnect.effects import Observations, fit, medians, observations
+from interconnect.pairs import KINDS, RETEST, TOURNAMENT, Kind, Matrix
+from interconnect.reasons import Part, SlowComponent, Symptom
+from interconnect.suspicions import SuspectSearch, Suspicion
 
 MOST = 2048  # nodes that latency may cluster: their distances are 8 B a pair, several times
 # Records of each matrix by which nights are compared, its first: of up to 512 nodes a whole
@@ -20,36 +20,6 @@ MOST = 2048  # nodes that latency may cluster: their distances are 8 B a pair, s
 PAST = 1 << 17
 CONCURRENT = "pairs measured at the same time slow each other down: nothing is reported"
 GAP = 0.25  # of the height above the widest gap: less is one cluster
-
-
-@dataclass
-class BadComponent:
-    """A component whose pairs are slow."""
-
-    part: Part
-    names: list[str]  # a switch | a node | two nodes
-    symptoms: list[Symptom] = field(default_factory=list)
-    beyond: bool = False  # of a switch: pairs on it are fine, its links to others are slow
-    serves: list[str] = field(default_factory=list)  # of a cable: the nodes at its far end
-    confirmed: bool = True  # False: a suspect
-
-    @property
-    def factor(self) -> float:
-        """That of its worst symptom, of a bandwidth where there is one."""
-        factors = [symptom.factor for symptom in self.symptoms]
-        return min(factors) if min(factors) < 1 else max(factors)
-
-    def reason(self, drift: bool = False) -> SlowComponent:
-        """The component as a reason; `drift`: it is named because it is worse than it was."""
-        return SlowComponent(
-            part=self.part,
-            names=tuple(self.names),
-            symptoms=tuple(self.symptoms),
-            beyond=self.beyond,
-            serves=tuple(self.serves),
-            confirmed=self.confirmed,
-            drift=drift,
-        )
 
 
 @dataclass
@@ -81,10 +51,16 @@ class Blame:
     matrix: Matrix  # with the switches that were used
     place: str = ""  # where it was measured, for people
     kinds: list[Judged] = field(default_factory=list)
-    bad: list[BadComponent] = field(default_factory=list)
-    suspects: list[BadComponent] = field(default_factory=list)  # not rerun; no paths
-    worse: list[BadComponent] = field(default_factory=list)  # worse than in earlier matrices
+    bad: list[SlowComponent] = field(default_factory=list)
+    suspects: list[SlowComponent] = field(default_factory=list)  # not rerun; no paths
+    worse: list[SlowComponent] = field(default_factory=list)  # worse than in earlier matrices
     notes: list[str] = field(default_factory=list)
+
+    def bad_nodes(self) -> Iterator[tuple[str, str]]:
+        """Yields (node, why); of all other components, no single node is accused."""
+        for component in self.bad:
+            if component.part == Part.NODE:
+                yield component.names[0], component.slowness
 
 
 # ---- a matrix ----
@@ -116,7 +92,7 @@ def judge(matrix: Matrix, before: Sequence[Matrix] = ()) -> Blame:
     blame.bad = _named(matrix, [s for s in suspicions if s.confirmed])
     untried = [s for s in suspicions if not s.confirmed and not s.tried]
     blame.suspects = _named(matrix, [s for s in untried if s.part != Part.PATH], blame.bad)
-    blame.worse = _named(matrix, worse, blame.bad)
+    blame.worse = [replace(part, drift=True) for part in _named(matrix, worse, blame.bad)]
     paths = {frozenset(s.who) for s in untried if s.part == Part.PATH}
     is_rerun = (matrix.records["stage"] == RETEST).any()
     cleared = sum(s.tried and not s.confirmed for s in suspicions)
@@ -204,31 +180,34 @@ def _judged(matrix: Matrix, search: SuspectSearch) -> Judged:
 
 
 def _named(
-    matrix: Matrix, suspicions: Sequence[Suspicion], known: Sequence[BadComponent] = ()
-) -> list[BadComponent]:
+    matrix: Matrix, suspicions: Sequence[Suspicion], known: Sequence[SlowComponent] = ()
+) -> list[SlowComponent]:
     """Components with all that shows them, the largest explanations first; without those that are
     known already."""
     order = list(Part)
-    parts: dict[tuple[Part, frozenset[str]], BadComponent] = {}
+    parts: dict[tuple[Part, frozenset[str]], SlowComponent] = {}
     for suspicion in sorted(suspicions, key=lambda s: order.index(s.part)):
         part, way = suspicion.part, suspicion.way
-        names = [matrix.nodes[node] for node in suspicion.who]
+        names = tuple(matrix.nodes[node] for node in suspicion.who)
         if part == Part.SWITCH:
-            names = [matrix.switch_name(*suspicion.who)]
+            names = (matrix.switch_name(*suspicion.who),)
         if part == Part.WAY and (Part.NODE, frozenset(names)) in parts:
             part = Part.NODE
-        component = parts.setdefault(
-            (part, frozenset(names)),
-            BadComponent(part, names, [], suspicion.beyond, confirmed=suspicion.confirmed),
+        key = part, frozenset(names)
+        component = parts.get(key) or SlowComponent(
+            part=part, names=names, beyond=suspicion.beyond, confirmed=suspicion.confirmed
         )
-        component.beyond &= suspicion.beyond
         if part == Part.PATH and way and names != component.names:
             way = "receives"
         sign, rerun = suspicion.kind.sign, suspicion.rerun
         second = math.exp(sign * float(np.median(rerun))) if len(rerun) else None
         factor, z = math.exp(sign * suspicion.effect), float(suspicion.z)
         symptom = Symptom(suspicion.kind.name, way, factor, z, len(rerun), second)
-        component.symptoms.append(symptom)
+        parts[key] = replace(
+            component,
+            symptoms=(*component.symptoms, symptom),
+            beyond=component.beyond and suspicion.beyond,
+        )
     components = list(parts.values())
     if all(part.confirmed for part in components):
         components = _with_cables(matrix, components)
@@ -239,31 +218,33 @@ def _named(
 # ---- cables ----
 
 
-def _with_cables(matrix: Matrix, parts: list[BadComponent]) -> list[BadComponent]:
+def _with_cables(matrix: Matrix, parts: list[SlowComponent]) -> list[SlowComponent]:
     """Joins slow paths of one switch, and ways of nodes on it, to a cable, unless they are few."""
     nodes_of, cables, order = matrix.nodes_of_switches(), [], list(Part)
     while switch := _switch_of_most(parts, nodes_of):
         nodes = nodes_of[switch]
         explained = _explained(parts, nodes)
         paths = [part for part in explained if part.part == Part.PATH]
-        symptoms = sorted((s for path in paths for s in path.symptoms), key=lambda s: s.z)
-        surest = {symptom.kind: symptom for symptom in symptoms}
+        every = sorted((s for path in paths for s in path.symptoms), key=lambda s: s.z)
+        surest = {symptom.kind: symptom for symptom in every}
         beyond = {name for path in paths for name in path.names if name not in nodes}
         serves = beyond.union(*(part.names for part in explained if part.part == Part.WAY))
-        cable = BadComponent(Part.CABLE, [switch], [*surest.values()], serves=sorted(serves))
-        cables.append(cable)
+        symptoms, ends = tuple(surest.values()), tuple(sorted(serves))
+        cables.append(
+            SlowComponent(part=Part.CABLE, names=(switch,), symptoms=symptoms, serves=ends)
+        )
         served = [part for part in parts if part.part == Part.WAY and serves.issuperset(part.names)]
         parts = [part for part in parts if part not in explained and part not in served]
     return sorted(parts + cables, key=lambda part: order.index(part.part))
 
 
-def _explained(parts: Sequence[BadComponent], nodes: frozenset[str]) -> list[BadComponent]:
+def _explained(parts: Sequence[SlowComponent], nodes: frozenset[str]) -> list[SlowComponent]:
     """The ways and paths that a cable of the switch of these nodes explains."""
     ways_and_paths = [part for part in parts if part.part in (Part.WAY, Part.PATH)]
     return [part for part in ways_and_paths if len(nodes.intersection(part.names)) == 1]
 
 
-def _switch_of_most(parts: Sequence[BadComponent], nodes_of: Mapping[str, frozenset[str]]) -> str:
+def _switch_of_most(parts: Sequence[SlowComponent], nodes_of: Mapping[str, frozenset[str]]) -> str:
     """The switch whose cable explains the most: of those below each other the lowest that explains
     most of what one above it does. "" if no cable explains enough, and a path.
 

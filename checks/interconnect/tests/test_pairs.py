@@ -9,17 +9,19 @@ import pytest
 from made_up_network import World, write
 from results_made import result_of
 
-from bisection.analysis.blame import judge
-from bisection.analysis.effects import observations
-from bisection.analysis.pairs import KINDS, RECORD, RETEST, TOURNAMENT, read
 from bisection.core.format import finite
-from bisection.core.reasons.network import SlowComponent
 from bisection.core.topology import parse
 from bisection.core.verdicts import Exit, Verdict
 from bisection.judge import decision, network, rule
-from bisection.judge.evidence import Evidence, blames, of_network
+from bisection.judge.evidence import Evidence
 from bisection.kernels.results import ResultError
 from bisection.runs.model import RunVerdict
+from interconnect import rulings
+from interconnect.blame import judge
+from interconnect.effects import observations
+from interconnect.measured import blames
+from interconnect.pairs import KINDS, RECORD, RETEST, TOURNAMENT, levels, read
+from interconnect.reasons import SlowComponent
 
 
 @pytest.fixture
@@ -41,6 +43,7 @@ def test_what_was_written_is_read(matrix, tmp_path):
     assert (copy.mode, copy.rounds, copy.bytes) == ("thin", 4, 1 << 22)
     copy = read(write(matrix, tmp_path, switches=None))
     assert (copy.switches, copy.switch_names(0)) == (None, {})
+    assert (read(write(matrix, tmp_path), 10).records == matrix.records[:10]).all()
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -50,7 +53,7 @@ def test_of_repeated_pairs_the_median_and_the_second_best_of_five_count(kind, st
     matrix = World.with_faults(("node", 3, 0.5), nodes=16, leaf=4).matrix(0)
     matrix.records[kind.fields[0]][::7] = np.nan
     repeats = defaultdict(list)
-    for record in matrix.stage(stage):
+    for record in matrix.records[matrix.records["stage"] == stage]:
         for name, *ends in zip(kind.fields, "ab", "ba", strict=False):
             pair = tuple(int(record[end]) for end in ends)
             pair = pair if len(kind.fields) > 1 else tuple(sorted(pair))
@@ -62,10 +65,6 @@ def test_of_repeated_pairs_the_median_and_the_second_best_of_five_count(kind, st
     )
     fastest = [sorted(y)[int(0.75 * (len(y) - 1))] for _, y in sorted(repeats.items())]
     assert values.best == pytest.approx(fastest if stage == RETEST else values.y)
-
-
-def test_some_records_of_a_matrix_are_its_first(matrix, tmp_path):
-    assert (read(write(matrix, tmp_path), 10).records == matrix.records[:10]).all()
 
 
 def test_a_record_is_28_bytes_little_endian():
@@ -83,6 +82,22 @@ def test_switches_of_a_topology_take_the_place_of_numbers(matrix):
     placed = matrix.placed(parse(text))
     assert placed.switch_names(0)["cn0020"] == "b"
     assert placed.switch_names(1)["cn0020"] == "c"
+
+
+TREE = """
+SwitchName=leaf1 Nodes=cn[01-03]
+SwitchName=leaf2 Nodes=cn[04,06]
+SwitchName=spine Switches=leaf[1-2]
+"""
+
+
+def test_levels_of_hosts_with_their_domain():
+    names = [["leaf1", "leaf2"], ["spine", "spine"]]
+    assert levels(parse(TREE), ["cn01.example.org", "cn06"]) == (names, [])
+    assert levels(parse(TREE), ["cn01", "login"]) == ([], ["login"])
+    # trees of unequal depth repeat their root
+    text = "SwitchName=a Nodes=n1\nSwitchName=b Nodes=n2\nSwitchName=c Switches=b"
+    assert levels(parse(text), ["n1", "n2"])[0] == [["a", "b"], ["a", "c"]]
 
 
 @pytest.mark.parametrize("left", [0, 27, 100, 280])
@@ -141,7 +156,7 @@ def run_of(matrix, folder, verdict=Verdict.PASS, **head):
 
 
 def judged(run):
-    return rule(run, of_network(Evidence(), None, run))
+    return rule(run, network.measured(Evidence(), None, run))
 
 
 def slow(night, factor):
@@ -163,7 +178,7 @@ def test_a_bad_component_fails_its_run(matrix, tmp_path):
 )
 def test_a_bandwidth_far_below_the_rate_of_its_adapters_is_looked_at(matrix, rate, says):
     """Pairs have 24 GB/s one way, and 44 GB/s both ways."""
-    findings = network._of_pairs([judge(replace(matrix, rate=rate))])
+    findings = rulings._of_pairs([judge(replace(matrix, rate=rate))])
     assert [str(finding.reason).rpartition(", ")[2] for finding in findings] == says
 
 
@@ -173,7 +188,7 @@ def test_a_damaged_matrix_leaves_its_run_unmeasured(matrix, tmp_path):
     assert decision.of_run(run) == Exit.NOT_MEASURED
     assert "is truncated" in trouble
     failed = run_of(matrix, tmp_path / "failed", Verdict.FAIL, records=1)
-    assert blames(failed) == ([], [])
+    assert blames(failed) == ((), ())
 
 
 def test_nights_before_are_the_past(tmp_path):
@@ -182,6 +197,6 @@ def test_nights_before_are_the_past(tmp_path):
     (last,) = blames(runs[-1], runs[:-1])[0]
     assert last.place == "cluster:cpu system"
     parts = last.bad + last.worse
-    assert [part.names for part in parts] == [["cn0005"]]
-    assert parts[0].reason(drift=True).drift
+    assert [part.names for part in parts] == [("cn0005",)]
+    assert parts[0].drift == (not last.bad)
     assert blames(runs[4], runs[:4])[0][0].worse == []

@@ -10,18 +10,18 @@ from made_up_traffic import launch
 from reports import only, page
 from results_made import result_of
 
-from bisection.analysis.blame import judge
-from bisection.analysis.pairs import KINDS
 from bisection.core.reasons.base import Text
 from bisection.core.verdicts import Exit, Grade, Verdict
 from bisection.judge import decision, network
-from bisection.judge.evidence import Evidence, of_network
+from bisection.judge.evidence import Evidence
 from bisection.report import exports
 from bisection.report import page as pages
-from bisection.report.figures import maps
-from bisection.report.interconnect import text
 from bisection.report.run import counted
 from bisection.runs.model import Request, RunVerdict
+from interconnect import maps
+from interconnect.blame import judge
+from interconnect.pairs import KINDS
+from interconnect.rulings import CHECKS
 
 PLACE = ("vc", "net", "system")
 
@@ -34,7 +34,7 @@ def blamed(*faults, nodes=64, leaf=16, rounds=16, **more):
 SLOW = ("node", 5, 0.5)
 
 
-def ruled(*blames, checks=network.CHECKS, cases=(), impacts=()):
+def ruled(*blames, checks=CHECKS, cases=(), impacts=()):
     """The verdict on a run in which every check passed, by what its pairs show."""
     passed = [result_of(*PLACE, name, "case", "mpi", "x", verdict=Verdict.PASS) for name in checks]
     verdict = RunVerdict([*passed, *cases], request=Request(tier="triage"))
@@ -45,7 +45,7 @@ def ruled(*blames, checks=network.CHECKS, cases=(), impacts=()):
 def test_a_slow_node_is_no_go_by_its_name():
     slow = blamed(SLOW)
     verdict = ruled(slow)
-    first, second, *_ = text(verdict.interconnect)
+    first, second, *_ = verdict.interconnect.lines()
     assert first == "Network: no-go (node cn0005 slow)"
     assert second.startswith("  no-go: node cn0005: ")
     assert decision.of_run(verdict) == Exit.FAILED
@@ -60,7 +60,7 @@ def test_what_was_not_measured_is_listed_with_its_reason():
     why = {"verdict": Verdict.NOT_APPLICABLE, "reason": Text("needs 2 nodes, a launch here has 1")}
     noise = result_of(*PLACE, "network_noise", "nodes", "mpi", "quantum", **why)
     partial = ruled(blamed(), checks=["pairs", "transpose"], cases=[noise])
-    assert text(partial.interconnect) == [
+    assert partial.interconnect.lines() == [
         "Network: go (3 parts not measured)",
         "  not measured: network_noise (needs 2 nodes, a launch here has 1); network, "
         "congestion (not in this run)",
@@ -88,10 +88,10 @@ def test_impacts_of_other_traffic(tmp_path, how, grade, words):
     of_launch = {"kernel": "congestion", "fixture": True, "files": f"{tmp_path}/apart.*"}
     place = (*PLACE, "CongestionLaunch", "apart", "mpi", "")
     cases = [result_of(*place, **of_launch, verdict=Verdict.PASS)]
-    impacts = of_network(Evidence(), None, ruled(cases=cases)).impacts
+    impacts = network.measured(Evidence(), None, ruled(cases=cases)).impacts
     loaded = ruled(blamed(), cases=cases, impacts=impacts)
     assert loaded.interconnect.grade == grade
-    assert text(loaded.interconnect)[-1].startswith(words)
+    assert loaded.interconnect.lines()[-1].startswith(words)
     assert bool(loaded.interconnect.findings) == (grade == Grade.NO_GO)
     html = page(only(run=loaded, impacts=impacts))
     assert "Under other traffic" in html.text

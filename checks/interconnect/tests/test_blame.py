@@ -11,12 +11,13 @@ import numpy as np
 import pytest
 from made_up_network import World, tournament
 
-from bisection.analysis import effects, suspicions
-from bisection.analysis.blame import _renumbered, judge
-from bisection.analysis.effects import fit, observations
-from bisection.analysis.pairs import KINDS, RETEST, TOURNAMENT, pieces
-from bisection.analysis.suspicions import Part, SuspectSearch
 from bisection.core.reasons.base import clause
+from interconnect import effects, suspicions
+from interconnect.blame import _renumbered, judge
+from interconnect.effects import fit, observations
+from interconnect.pairs import KINDS, RETEST, TOURNAMENT, pieces
+from interconnect.reasons import Part
+from interconnect.suspicions import SuspectSearch
 
 SETS = 100  # in full
 # nodes, per switch, per pod (three levels; 0: two), rounds, sets
@@ -110,18 +111,18 @@ def test_without_noise_a_quarter_of_the_network_is_still_a_switch():
 def test_what_was_not_rerun_is_suspected_and_not_named():
     blame = judge(World.with_faults(("node", 5, 0.5)).matrix(16, retest=False))
     assert blame.bad == []
-    assert (blame.suspects[0].names, blame.suspects[0].confirmed) == (["cn0005"], False)
+    assert (blame.suspects[0].names, blame.suspects[0].confirmed) == (("cn0005",), False)
     assert "no pair was rerun, and no component is reported; suspects: 1" in blame.notes
 
 
 def test_a_fault_that_is_gone_in_the_second_stage_is_not_named():
     world = World.with_faults(("node", 5, 0.5))
     slow = world.matrix(16)
-    second = slow.stage(1)
+    first, second = (slow.records[slow.records["stage"] == stage] for stage in (0, 1))
     a, b = (second[second["round"] == 0][end].astype(int) for end in "ab")
     world.faults = []
     fine = np.concatenate([world.measured(a, b, turn, 1) for turn in range(5)])
-    blame = judge(replace(slow, records=np.concatenate((slow.stage(0), fine))))
+    blame = judge(replace(slow, records=np.concatenate((first, fine))))
     assert blame.bad == blame.suspects == []
     assert any("the rerun cleared" in note for note in blame.notes)
 
@@ -140,15 +141,15 @@ def test_directions_and_kinds_of_one_node_are_one_component():
 
 def test_a_cable_serves_a_node_of_its_switch_and_those_behind_it():
     (component,) = judge(World.with_faults(("cable", (1, 3), 0.5)).matrix()).bad
-    assert (component.part, component.names) == (Part.CABLE, ["switch 1"])
-    assert component.serves == ["cn0003", "cn0019", "cn0035", "cn0051"]
+    assert (component.part, component.names) == (Part.CABLE, ("switch 1",))
+    assert component.serves == ("cn0003", "cn0019", "cn0035", "cn0051")
 
 
 def test_links_of_a_switch_are_told_from_the_switch_itself():
     nodes = [("node", node, 0.8) for node in range(16, 32)]
     for faults, beyond in (([("switch", 1, 0.8)], True), (nodes, False)):
         (component,) = judge(World.with_faults(*faults).matrix()).bad
-        assert (component.names, component.beyond) == (["switch 1"], beyond)
+        assert (component.names, component.beyond) == (("switch 1",), beyond)
 
 
 @pytest.mark.parametrize("seed", range(5))
@@ -293,7 +294,8 @@ def test_a_link_that_degrades_is_seen_beside_its_own_past():
     assert judge(nights[5], nights[:5]).worse == []
     assert judge(nights[6], nights[:6]).worse == []  # one night alone
     (component,) = judge(nights[7], nights[:7]).worse
-    assert (component.part, component.names) == (Part.NODE, ["cn0005"])
+    assert (component.part, component.names) == (Part.NODE, ("cn0005",))
+    assert component.drift
     assert component.factor == pytest.approx(np.exp(-0.13), abs=0.04)
 
 
@@ -335,7 +337,7 @@ def test_turns_that_begin_with_some_pairs_end_near_those_over_all(kind, monkeypa
     world = World.with_faults(("node", 3, 0.7), nodes=320, leaf=32)
     values = observations(world.matrix(0, retest=False), kind, TOURNAMENT)
     quick = fit(values)
-    monkeypatch.setattr("bisection.analysis.effects.SOME", 10**6)
+    monkeypatch.setattr("interconnect.effects.SOME", 10**6)
     slow = fit(values)
     assert quick.effects == pytest.approx(slow.effects, abs=2e-3)
     assert quick.levels == pytest.approx(slow.levels, abs=2e-3)

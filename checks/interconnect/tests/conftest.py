@@ -1,0 +1,1 @@
+from fixtures import *  # noqa: F403 - fixtures are known by name
