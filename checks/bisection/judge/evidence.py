@@ -25,7 +25,7 @@ from bisection.core.topology import TopologyError, parse
 from bisection.core.verdicts import RAN, Verdict
 from bisection.kernels.results import ResultError, load
 from bisection.runs.folder import kept_verdicts
-from bisection.runs.model import RunVerdict, TestResult
+from bisection.runs.run_verdict import RunVerdict, TestResult
 from bisection.store.database import Outcome, Session, Store
 from bisection.store.sample_file import StoreError
 from bisection.store.selection import EARLIER, SelectionError, of_no_use, select

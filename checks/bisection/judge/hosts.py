@@ -21,7 +21,7 @@ from bisection.core.reasons.machines import (
 from bisection.core.thresholds import LIMITS, MAD
 from bisection.kernels import layouts, results
 from bisection.kernels.launch_record import LaunchRecord
-from bisection.runs.model import RunVerdict, TestResult
+from bisection.runs.run_verdict import RunVerdict, TestResult
 
 
 def with_slow_hosts(run: RunVerdict) -> RunVerdict:

@@ -19,7 +19,7 @@ from bisection.core.reasons.performance import Outlier, Slower, SlowNode
 from bisection.core.thresholds import LIMITS
 from bisection.core.verdicts import Grade, Verdict
 from bisection.judge.evidence import Evidence
-from bisection.runs.model import Finding, Interconnect, RunVerdict
+from bisection.runs.run_verdict import Finding, Interconnect, RunVerdict
 
 TIERS = ("triage", "interconnect")  # whose question is the network
 # The checks that measure the network, and those of them that send messages.

@@ -20,7 +20,7 @@ from bisection.core.verdicts import Verdict
 from bisection.judge.alarms import moved_values
 from bisection.judge.evidence import Evidence, Retest
 from bisection.kernels.launch_record import LaunchRecord
-from bisection.runs.model import JudgedMetric, RunVerdict, TestResult
+from bisection.runs.run_verdict import JudgedMetric, RunVerdict, TestResult
 from bisection.store.selection import SLOWER
 
 Key = tuple[str, ...]  # a test's identity, and the name of a metric behind it

@@ -16,9 +16,8 @@ from bisection.core.reasons.base import Text
 from bisection.core.verdicts import BisectionError, Exit
 from bisection.judge import decision, rule
 from bisection.night.prepare import tell
-from bisection.runs import command, folder, waiting
-from bisection.runs import report as reframe_report
-from bisection.runs.model import Request, RunVerdict, TestResult
+from bisection.runs import command, folder, reframe_report, waiting
+from bisection.runs.run_verdict import Request, RunVerdict, TestResult
 
 
 def measure(request: Request, results: Path, limit: float | None = None) -> RunVerdict:

@@ -23,7 +23,7 @@ from bisection.judge import evidence as judged_by
 from bisection.judge import rule
 from bisection.judge.evidence import DisturbedRerun, Evidence, Retest
 from bisection.judge.hosts import with_slow_hosts
-from bisection.judge.launches import replaced
+from bisection.judge.launch_rulings import replaced
 from bisection.judge.retest import Reruns
 from bisection.night.measure import measure, request_of_reruns, request_of_retest
 from bisection.night.prepare import (
@@ -38,7 +38,7 @@ from bisection.report import gather, interconnect
 from bisection.report.lines import commanded, wrapped
 from bisection.report.text import beside
 from bisection.runs import command, folder, waiting
-from bisection.runs.model import Request, RunVerdict
+from bisection.runs.run_verdict import Request, RunVerdict
 from bisection.sites.before_run import Partitions
 from bisection.store import sync
 from bisection.store.database import Store

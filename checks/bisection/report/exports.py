@@ -29,7 +29,7 @@ from bisection.report.model import STATES, Report, headline
 from bisection.report.run import sentence
 from bisection.report.sections import PURPOSE, opening, sections
 from bisection.report.tables import Table, case_name
-from bisection.runs.model import RunVerdict, TestResult
+from bisection.runs.run_verdict import RunVerdict, TestResult
 
 LABELS = (*IDENTITY, "metric")
 

@@ -9,7 +9,7 @@ from bisection.core.grouping import grouped
 from bisection.core.reasons.network import SlowComponent
 from bisection.core.verdicts import Grade
 from bisection.report.tables import Table, listing
-from bisection.runs.model import Finding, Interconnect
+from bisection.runs.run_verdict import Finding, Interconnect
 
 MOST, LINES = 40, 8  # findings of a table, of a terminal
 HOPS = {0: "of one switch", 1: "of different switches"}

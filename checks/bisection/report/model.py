@@ -17,7 +17,7 @@ from bisection.judge.alarms import alarms_of
 from bisection.judge.evidence import Evidence
 from bisection.report.run import counted
 from bisection.report.words import banner, slow_nodes
-from bisection.runs.model import Interconnect, RunVerdict
+from bisection.runs.run_verdict import Interconnect, RunVerdict
 
 
 @dataclass

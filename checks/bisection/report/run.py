@@ -24,7 +24,7 @@ from bisection.report.lines import WIDTH, commanded, wrapped
 from bisection.report.tables import indented
 from bisection.report.words import MOST, banner, next_steps, slow_nodes
 from bisection.runs.command import dependents, rerun
-from bisection.runs.model import JudgedMetric, RunVerdict, TestResult
+from bisection.runs.run_verdict import JudgedMetric, RunVerdict, TestResult
 
 NAMES = {
     Exit.OK: "PASS",

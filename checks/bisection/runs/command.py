@@ -27,8 +27,8 @@ from bisection.core.thresholds import LIMITS
 from bisection.core.verdicts import TIERS
 from bisection.kernels.results import disturbed
 from bisection.runs import waiting
-from bisection.runs.model import Request, RunVerdict, TestResult
-from bisection.runs.report import RECORDED
+from bisection.runs.reframe_report import RECORDED
+from bisection.runs.run_verdict import Request, RunVerdict, TestResult
 from bisection.schedulers.scheduler import DEADLINE, NODES
 
 # What sessions have anyway, or ReFrame records.

@@ -9,7 +9,7 @@ from typing import Any
 
 import yaml
 
-from bisection.core import paths, references
+from bisection.core import paths, reference_files
 from bisection.core.format import one_line, plural, some
 from bisection.core.units import KIND_OF_UNIT, UNITS
 from bisection.sites.site import Defect, Site, site_names
@@ -18,7 +18,7 @@ PROVENANCE = ("date", "sessions", "lock")
 
 Faults = Iterator[tuple[int, str]]  # line and text
 # A case without references that its partition claims: the metrics, and whether its method is new.
-Uncovered = tuple[references.Case, list[str], bool]
+Uncovered = tuple[reference_files.Case, list[str], bool]
 
 
 class Lined(dict[Any, Any]):
@@ -124,7 +124,7 @@ def provenance(content: Lined) -> Faults:
 
 def coverage(content: Lined, uncovered: Iterable[Uncovered]) -> Faults:
     """Every test case must find the references whose kind its partition claims."""
-    lacking: dict[tuple[str, str], list[tuple[references.Case, list[str]]]] = {}
+    lacking: dict[tuple[str, str], list[tuple[reference_files.Case, list[str]]]] = {}
     for case, without, is_new in uncovered:
         if not is_new:
             lacking.setdefault((case["check"], case["$partition"]), []).append((case, without))
@@ -144,7 +144,7 @@ def unjudged(content: Lined, shown: str, uncovered: Iterable[Uncovered]) -> Faul
             key = case["check"], case["$partition"], case["method"]
             new.setdefault(key, {}).update(dict.fromkeys(without))
     for (check, partition, method), metrics in new.items():
-        yield content.lines[check], references.not_judged(method, partition, shown, metrics)
+        yield content.lines[check], reference_files.not_judged(method, partition, shown, metrics)
 
 
 def _uncovered(content: Lined, site: Site, recorded: Mapping[str, str]) -> Iterator[Uncovered]:
@@ -156,13 +156,13 @@ def _uncovered(content: Lined, site: Site, recorded: Mapping[str, str]) -> Itera
         methods.setdefault(case["check"], set()).add(case["method"])
     for case in site.cases:
         entry, claimed = content.get(case["check"]), claims[case["$partition"]]
-        known = references.lookup(entry, case)
+        known = reference_files.lookup(entry, case)
         if not isinstance(claimed, list) or known is None or case["geometry"] is None:
             continue
         kinds = {name: KIND_OF_UNIT.get(unit_of(name, recorded) or "") for name in case["required"]}
         if without := [name for name in kinds if kinds[name] in claimed and name not in known]:
             others = methods[case["check"]] - {case["method"]}
-            is_new = bool(entry) and references.is_new_method(entry or {}, case, others)
+            is_new = bool(entry) and reference_files.is_new_method(entry or {}, case, others)
             yield case, without, is_new
 
 
@@ -183,7 +183,7 @@ class Branch:
     recorded: Mapping[str, str]  # metric -> unit
     metrics: tuple[str, ...] = ()  # that the check has; empty if that is not known
     index: tuple[str, ...] = ()  # of the levels that are left
-    cases: tuple[references.Case, ...] = ()  # that come to it; empty if that is not known
+    cases: tuple[reference_files.Case, ...] = ()  # that come to it; empty if that is not known
     place: tuple[str, ...] = ()  # the keys above it
 
     def __str__(self) -> str:
@@ -205,17 +205,17 @@ class Branch:
                 return f"{key} is no regular expression: {error}"
         elif type(key) in (int, float) and set(map(type, values)) == {str}:
             return quote(key, "a number")
-        matched = [value for value in values if references.matches(key, value)]
+        matched = [value for value in values if reference_files.matches(key, value)]
         if more := [v for v in matched if v != key and not re.fullmatch(key, str(v))]:
             also = f"{key} also matches {some(map(str, more))}"
             return f"{also} (ReFrame anchors it as ^{key}$): write ({key})"
-        taken = [references.choose(lines, value) for value in matched]
+        taken = [reference_files.choose(lines, value) for value in matched]
         if name == "geometry" or not values or key in taken:
             return None  # a geometry may be that of another machine
         if matched:
             first = f"{taken[0]} in line {lines[taken[0]]}"
             return f"{key} is never reached: {first} comes first"
-        if references.is_numbered_as(key, values):
+        if reference_files.is_numbered_as(key, values):
             return None
         of = f"{name.removeprefix('$')} of {self}"
         return f"{key} is no {of}: there are {some(map(str, values))}"
@@ -224,7 +224,7 @@ class Branch:
         """The branch under a key, one of the keys of this level."""
         name, cases = self.index[0], self.cases
         if name != "geometry":
-            cases = tuple(case for case in cases if references.choose(keys, case[name]) == key)
+            cases = tuple(case for case in cases if reference_files.choose(keys, case[name]) == key)
         place = (*self.place, f"{name.removeprefix('$')} {key}")
         return replace(self, index=self.index[1:], cases=cases, place=place)
 
@@ -238,7 +238,7 @@ def _check(entry: Any, line: int, site: Site | None, branch: Branch) -> Faults:
         yield line, f"there is no check {branch.name}: there are {some(checks)}"
     elif not isinstance(entry, Lined):
         yield line, f"{branch.name} is not a mapping"
-    elif index is None or not references.is_index(index):
+    elif index is None or not reference_files.is_index(index):
         lacks = f"{branch.name} has no $index, a list of attributes"
         yield at, f"{lacks}: no reference of it is found"
     elif unknown := [name for name in index if cases and name not in cases[0]]:
@@ -278,7 +278,7 @@ def _metric(name: str, reference: Any, branch: Branch) -> Iterator[str]:
         yield f"{name} is no metric of {branch.name}: such are {such}"
     if isinstance(reference, list) and reference[:1] == ["$xfail"]:
         reference = reference[-1]
-    for fault in references.faults(reference):
+    for fault in reference_files.faults(reference):
         yield f"{name}: {fault}"
     unit = unit_of(name, branch.recorded)
     if isinstance(reference, list) and unit and reference[3:] not in ([], [None], [unit]):

@@ -44,7 +44,7 @@ class Selection(list[Session]):
         super().__init__(_in_order(chosen))
 
 
-class LeftOut(Word):
+class LeftOutAs(Word):
     """Reasons to leave a session out of references. The first that applies counts."""
 
     EXCLUDED = "excluded"
@@ -81,25 +81,25 @@ def alike(text: str | None, most: int, store: Store) -> list[Session]:
 
 def of_no_use(
     store: Store, also: Collection[str] = (), tags: Collection[str] = ()
-) -> Callable[[Session], LeftOut | None]:
+) -> Callable[[Session], LeftOutAs | None]:
     """A function that says why no reference is made from a session; None: it is a night.
 
     Args:
         store: where it is stored.
-        also: kinds of LeftOut to use nevertheless.
+        also: kinds of LeftOutAs to use nevertheless.
         tags: NAME=VALUE; sessions that have one of these are not left out as tagged.
     """
     tallies = store.tallies()
 
-    def why(session: Session) -> LeftOut | None:
+    def why(session: Session) -> LeftOutAs | None:
         tally = tallies.get(session.id, Tally())
         labels = {f"{name}={value}" for name, value in session.own_tags.items()}
         reasons = {
-            LeftOut.EXCLUDED: bool(session.excluded),
-            LeftOut.TAGGED: bool(labels) and not labels & set(tags),
-            LeftOut.DISTURBED: tally.disturbed > LIMITS.disturbed_launch,
-            LeftOut.FAILED: tally.verdict == Verdict.FAIL,
-            LeftOut.NOT_MEASURED: tally.measured_part < LIMITS.measured_part,
+            LeftOutAs.EXCLUDED: bool(session.excluded),
+            LeftOutAs.TAGGED: bool(labels) and not labels & set(tags),
+            LeftOutAs.DISTURBED: tally.disturbed > LIMITS.disturbed_launch,
+            LeftOutAs.FAILED: tally.verdict == Verdict.FAIL,
+            LeftOutAs.NOT_MEASURED: tally.measured_part < LIMITS.measured_part,
         }
         return next((r for r, holds in reasons.items() if holds and r not in also), None)
 

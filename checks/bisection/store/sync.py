@@ -14,7 +14,7 @@ from bisection.core import paths
 from bisection.core.format import some
 from bisection.core.reasons.base import Text
 from bisection.core.verdicts import Verdict
-from bisection.runs.model import RunVerdict, TestResult
+from bisection.runs.run_verdict import RunVerdict, TestResult
 from bisection.store import sample_file
 from bisection.store.database import TIMEOUT, Store
 from bisection.store.sample_file import SPOOLED, Contents, Line, StoreError, write_samples

@@ -28,8 +28,8 @@ from bisection.kernels import adapters, layouts, results
 from bisection.kernels.launch_record import LaunchRecord
 from bisection.night.night import Night, conclude
 from bisection.report import gather
-from bisection.runs import folder, report
-from bisection.runs.model import Request, RunVerdict
+from bisection.runs import folder, reframe_report
+from bisection.runs.run_verdict import Request, RunVerdict
 from bisection.store import sync
 from bisection.store.database import Store
 from workshop.peers.store_scale import DAY, cost_of
@@ -214,7 +214,7 @@ def end_run(file: str) -> None:
 def read(file: Path) -> RunVerdict:
     """A run, by ReFrame's report in a file."""
     request = Request("interconnect", "lab", "system")
-    return replace(report.read(report.load_report(file)), request=request)
+    return replace(reframe_report.read(reframe_report.load_report(file)), request=request)
 
 
 def measure(home: Path, nodes: int, nights: int) -> Iterator[tuple[str, Figure]]:

@@ -19,7 +19,7 @@ from bisection.core.verdicts import Exit, Verdict
 from bisection.judge import decision, network, rule
 from bisection.judge.evidence import Evidence, blames, of_network
 from bisection.kernels.results import ResultError
-from bisection.runs.model import RunVerdict
+from bisection.runs.run_verdict import RunVerdict
 
 
 @pytest.fixture

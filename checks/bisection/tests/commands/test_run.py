@@ -21,7 +21,7 @@ from bisection.core.reasons.launches import LeftOut
 from bisection.core.verdicts import Exit, Verdict
 from bisection.kernels import launch_faults
 from bisection.night import night as steps
-from bisection.runs.model import RunVerdict
+from bisection.runs.run_verdict import RunVerdict
 from bisection.store import sample_file, sync
 from bisection.store.nights import Nights
 from bisection.store.selection import select

@@ -38,7 +38,7 @@ from bisection.report import exports, gather, sections
 from bisection.report import run as run_report
 from bisection.report.interconnect import headline as of_network
 from bisection.report.model import CODES, STATES, UNCERTAIN, Report, headline
-from bisection.runs.model import Request, RunVerdict
+from bisection.runs.run_verdict import Request, RunVerdict
 from bisection.store.selection import SLOWER, select
 
 # ---- parts of runs ----

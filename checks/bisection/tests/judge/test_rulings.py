@@ -13,11 +13,11 @@ from bisection.core.reasons.machines import AdapterErrors, TcpLosses
 from bisection.core.reasons.performance import FactChanged
 from bisection.judge import decision, rule
 from bisection.judge.evidence import DisturbedRerun, Evidence, Retest
-from bisection.judge.launches import faulty_hosts
+from bisection.judge.launch_rulings import faulty_hosts
 from bisection.kernels.launch_record import LaunchRecord
 from bisection.report.run import text
-from bisection.runs.model import JudgedMetric, RunVerdict
-from bisection.runs.report import log_troubles, read
+from bisection.runs.reframe_report import log_troubles, read
+from bisection.runs.run_verdict import JudgedMetric, RunVerdict
 
 
 def judge(*entries):

@@ -21,7 +21,7 @@ from bisection.report import page as pages
 from bisection.report.figures import maps
 from bisection.report.interconnect import text
 from bisection.report.run import counted
-from bisection.runs.model import Request, RunVerdict
+from bisection.runs.run_verdict import Request, RunVerdict
 
 PLACE = ("vc", "net", "system")
 

@@ -23,7 +23,7 @@ from results_made import entry
 from bisection.core import paths
 from bisection.core.verdicts import Exit, Verdict
 from bisection.runs import command
-from bisection.runs.report import read
+from bisection.runs.reframe_report import read
 from bisection.store import sample_file, sync
 from bisection.store.database import Store
 from bisection.store.nights import Nights

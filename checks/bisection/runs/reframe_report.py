@@ -32,7 +32,7 @@ from bisection.core.reasons.launches import (
 from bisection.core.verdicts import KernelExit, Verdict
 from bisection.kernels import launch_faults
 from bisection.kernels.launch_record import LaunchRecord
-from bisection.runs.model import JudgedMetric, RunVerdict, TestResult
+from bisection.runs.run_verdict import JudgedMetric, RunVerdict, TestResult
 from bisection.schedulers.scheduler import UNREACHABLE, hosts_of
 
 NONE_SELECTED = Text("no check was selected: ReFrame found none for this tier, name and partition")

@@ -12,7 +12,7 @@ from bisection.core.thresholds import LIMITS
 from bisection.core.verdicts import Verdict
 from bisection.judge.evidence import DisturbedRerun, Evidence
 from bisection.kernels.launch_record import LaunchRecord
-from bisection.runs.model import Price, RunVerdict, TestResult
+from bisection.runs.run_verdict import Price, RunVerdict, TestResult
 
 
 def rule_price(verdict: RunVerdict, evidence: Evidence) -> RunVerdict:
