@@ -36,7 +36,7 @@ from reframe.core.runtime import runtime
 from bisection.core import paths
 from bisection.core.identity import Geometry
 from bisection.core.reasons import OUTER_FAULTS, read_reason
-from bisection.core.reasons.base import Reason, Text
+from bisection.core.reasons.base import Reason, Text, as_data
 from bisection.core.reasons.launches import (
     Blocked,
     Infrastructure,
@@ -327,7 +327,7 @@ class Launch(rfm.RunOnlyRegressionTest, Reporting):
     @loggable  # type: ignore[prop-decorator]  # as ReFrame wants it
     @property
     def launch_record(self) -> dict[str, Any]:
-        return self.record.as_json()
+        return as_data(self.record)
 
     @run_after("setup")
     def lay_out(self) -> None:

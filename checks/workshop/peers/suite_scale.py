@@ -24,6 +24,7 @@ import numpy as np
 
 from bisection.core import paths
 from bisection.core.identity import Geometry
+from bisection.core.reasons.base import as_data
 from bisection.kernels import adapters, layouts, results
 from bisection.kernels.launch_record import LaunchRecord
 from bisection.night.night import Night, conclude
@@ -160,7 +161,7 @@ def entries(nodes: int, stage: Path, factors: np.ndarray) -> list[dict[str, Any]
             controls={"clock": 2.9, "serial": 1e-3},
             slowest=hosts[9],
         )
-        more = {"fixture": True, "launch_record": record.as_json(), "job_nodelist": hosts}
+        more = {"fixture": True, "launch_record": as_data(record), "job_nodelist": hosts}
         more |= {"stagedir": str(stage / kernel), "case": f"case{number}", "layout": "mpi"}
         listed.append(results_made.entry(f"Launch{number}", **PLACE, **more, perfvalues={}))
     for test, row in enumerate(factors):

@@ -6,6 +6,7 @@ out: `Text("...")`. Nothing reads words back.
 """
 
 import json
+from collections.abc import Mapping
 from dataclasses import fields
 from typing import Any
 
@@ -52,7 +53,8 @@ MACHINE_FAULTS: Kinds = (Hang, *(KINDS[kind] for kind in causes.kinds(causes.FAI
 REPORTED: Kinds = (MpiError, NetworkError)
 # ... or that of what is around it, which leaves the launch unmeasured.
 OUTER_FAULTS: Kinds = (
-    *(Blocked, Infrastructure),
+    Blocked,
+    Infrastructure,
     *(KINDS[kind] for kind in causes.kinds(causes.NOT_MEASURED)),
 )
 # What a launch shows of a host: it is slow; its adapters are faulty.
@@ -77,16 +79,20 @@ def read_reason(stored: Any) -> Reason | None:
         return Text(str(stored))
     try:
         kind = KINDS[stored["code"]]
-        known = {part.name for part in fields(kind)} & stored.keys()
-        reason = kind.stored({name: _frozen(stored[name]) for name in known})
+        reason = kind.stored(known_fields(kind, stored))
         str(reason)  # fields of other types than its own have no words
     except (TypeError, ValueError, LookupError, AttributeError):
         return Text(json.dumps(stored))
     return reason
 
 
+def known_fields(kind: Any, stored: Mapping[str, Any]) -> dict[str, Any]:
+    """The fields of a dataclass that JSON has, without unknown ones: lists as tuples, and reasons
+    as such."""
+    return {part.name: _frozen(stored[part.name]) for part in fields(kind) if part.name in stored}
+
+
 def _frozen(value: Any) -> Any:
-    """`value`, of JSON, as a field of a Reason has it."""
     if isinstance(value, list):
         return tuple(map(_frozen, value))
-    return read_reason(value) if isinstance(value, dict) else value
+    return read_reason(value) if isinstance(value, dict) and "code" in value else value
