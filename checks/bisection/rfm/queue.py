@@ -32,12 +32,8 @@ _turns: Counter[tuple[str, str]] = Counter()
 
 
 def nodelist(partition: str, launch: str) -> list[str]:
-    """Slurm's option that requests the nodes of a launch; none where Slurm is to choose.
-
-    Args:
-        partition: its full name.
-        launch: the test's unique name; a repeated launch has the next nodes.
-    """
+    """Slurm's option that requests the nodes of a launch, by the full name of its partition and its
+    unique name; none where Slurm is to choose. A repeated launch has the next nodes."""
     file = os.environ.get(NODES)
     sets = json.loads(Path(file).read_text()).get(partition) if file else None
     if not sets:
@@ -49,23 +45,16 @@ def nodelist(partition: str, launch: str) -> list[str]:
 
 def free_blocked(jobs: Sequence[Any], reasons: Mapping[str, Sequence[str]] | None) -> list[Any]:
     """Drops the request for the nodes that were chosen before the run, if these are not there any
-    more.
-
-    Args:
-        jobs: ReFrame's.
-        reasons: Slurm's reasons by job number; None if they are not known.
-
-    Returns:
-        Those jobs, which are to run on other nodes.
-    """
+    more. Returns the jobs of ReFrame that had it, and are to run on other nodes. `reasons` are
+    Slurm's by job number; None if they are not known."""
+    if not os.environ.get(NODES):
+        return []
     freed = []
     asking = [job for job in jobs if any(option.startswith(NODELIST) for option in job.options)]
-    asking = asking if os.environ.get(NODES) else []
-    known = reasons or {}
     if asking and reasons is None:
-        known = waiting_reasons(job.jobid for job in asking)
+        reasons = waiting_reasons(job.jobid for job in asking)
     for job in asking:
-        if any(why.startswith("ReqNodeNotAvail") for why in known.get(job.jobid, ())):
+        if any(why.startswith("ReqNodeNotAvail") for why in (reasons or {}).get(job.jobid, ())):
             scheduler_of(job).free(job.jobid)
             job.options = [option for option in job.options if not option.startswith(NODELIST)]
             freed.append(job)
@@ -82,12 +71,9 @@ refusals: dict[tuple[str, ...], str] = {}  # a job's options -> Slurm's words, "
 
 
 def require_place(job: Any) -> None:
-    """Asks Slurm whether it can place a job, by `sbatch --test-only` of the job's own script; once
-    for all jobs with the same options. Nodes that were chosen before the run, and are not there
-    any more, are taken out of the script: Slurm then chooses.
-
-    Args:
-        job: ReFrame's job; its script is in the current folder.
+    """Asks Slurm whether it can place a job of ReFrame's, by `sbatch --test-only` of its script in
+    the current folder; once for all jobs with the same options. Nodes that were chosen before the
+    run, and are not there any more, are taken out of the script: Slurm then chooses.
 
     Raises:
         ReframeError: Slurm cannot; the text is the Reason as JSON.
@@ -120,16 +106,9 @@ def allowed() -> float:
 
 
 def submit(original: Callable[[Any], None], job: Any) -> None:
-    """Submits a job that Slurm can place; where the user may not queue more jobs, once another one
-    is gone. ReFrame watches no launch until then, and queues no more jobs than that from then on.
-
-    Args:
-        original: ReFrame's own way to submit a job, to be called in the job's folder.
-        job: ReFrame's job.
-
-    Raises:
-        ReframeError: Slurm does not take it.
-    """
+    """Submits a job that Slurm can place, by ReFrame's own way to do so; where the user may not
+    queue more jobs, once another one is gone. ReFrame watches no launch until then, and queues no
+    more jobs than that from then on. ReframeError: Slurm does not take it."""
     require_place(job)
     until = min(time.time() + (job.max_pending_time or math.inf), deadline())
     while job.jobid is None:
