@@ -43,15 +43,12 @@ def rule_reruns(verdict: RunVerdict, evidence: Evidence) -> RunVerdict:
     """Replaces disturbed launches by their reruns, and notes how often."""
     if not evidence.disturbed:
         return verdict
-    launches: set[tuple[str | int, ...]] = set()
     quiet = 0
     for part in evidence.disturbed:
         verdict, better = replaced(verdict, part)
-        launches.update(launch.launch for launch in part.launches)
         quiet += better
-    text = (
-        f"launches whose cores other processes used: {len(launches)}; quiet in the rerun: {quiet}"
-    )
+    count = len({launch.launch for part in evidence.disturbed for launch in part.launches})
+    text = f"launches whose cores other processes used: {count}; quiet in the rerun: {quiet}"
     return verdict.noting(remarks=[Text(text)])
 
 
