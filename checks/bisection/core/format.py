@@ -116,9 +116,8 @@ def duration(seconds: float) -> str:
 
 
 def one_line(text: Any, most: int = 300) -> str:
-    """Text on one line of at most about `most` characters."""
-    text = " ".join(str(text).split())
-    return text if len(text) <= most else f"{text[:most]}..."
+    """Text on one line of at most `most` characters."""
+    return short(" ".join(str(text).split()), most)
 
 
 def some(names: Iterable[Any], most: int = 12) -> str:

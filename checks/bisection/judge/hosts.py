@@ -132,9 +132,8 @@ def slow_clocks(result: results.Result) -> list[SlowClock]:
     alike.pop(layouts.ANY_KIND, None)
     below = [item for ranks in alike.values() for item in _slow({r: clocks[r] for r in ranks})]
     slow: dict[str, SlowClock] = {}
-    seats = (
-        {r: (p.host, p.cpus[at]) for p in taken for at, r in enumerate(p.ranks)} if below else {}
-    )
+    if below:
+        seats = {r: (p.host, p.cpus[at]) for p in taken for at, r in enumerate(p.ranks)}
     for rank, ghz, median in sorted(below, key=lambda item: item[1] / item[2]):
         (host, cpus), kind = seats[rank], kinds.get(rank, "")
         fault = SlowClock(host=host, rank=rank, cpus=cpus, ghz=ghz, median=median, kind=kind)

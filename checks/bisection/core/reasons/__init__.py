@@ -13,27 +13,6 @@ from typing import Any
 from bisection.core import causes
 from bisection.core.reasons import base, launches, machines, network, performance
 from bisection.core.reasons.base import Reason, Text
-from bisection.core.reasons.launches import (
-    Blocked,
-    Disturbed,
-    Hang,
-    Infrastructure,
-    MpiError,
-    NetworkError,
-    Starved,
-    Stopped,
-    Unconfirmed,
-)
-from bisection.core.reasons.machines import (
-    AdapterDiffers,
-    AdapterErrors,
-    BusyCores,
-    SlowClock,
-    SlowCores,
-    SlowMemory,
-    SlowWriter,
-    TcpLosses,
-)
 
 TOPICS = (base, launches, machines, network, performance)
 # By the code under which they are stored.
@@ -46,20 +25,26 @@ KINDS: dict[str, type[Reason]] = {
 
 Kinds = tuple[type[Reason], ...]
 # Something else had the cores of a launch that ended well, so that its times say nothing.
-DISTURBED: Kinds = (Disturbed, Starved, Stopped, Unconfirmed)
+DISTURBED: Kinds = (launches.Disturbed, launches.Starved, launches.Stopped, launches.Unconfirmed)
 # Whose fault a stopped launch is, as the table of causes says: the machine's, which has failed it
-MACHINE_FAULTS: Kinds = (Hang, *(KINDS[kind] for kind in causes.kinds(causes.FAILED)))
+MACHINE_FAULTS: Kinds = (launches.Hang, *(KINDS[kind] for kind in causes.kinds(causes.FAILED)))
 # ... by its library or its network, of which the host that reports it need not be the fault;
-REPORTED: Kinds = (MpiError, NetworkError)
+REPORTED: Kinds = (launches.MpiError, launches.NetworkError)
 # ... or that of what is around it, which leaves the launch unmeasured.
 OUTER_FAULTS: Kinds = (
-    Blocked,
-    Infrastructure,
+    launches.Blocked,
+    launches.Infrastructure,
     *(KINDS[kind] for kind in causes.kinds(causes.NOT_MEASURED)),
 )
 # What a launch shows of a host: it is slow; its adapters are faulty.
-SLOW_HOSTS = (SlowClock, SlowCores, SlowMemory, BusyCores, SlowWriter)
-ADAPTER_FAULTS = (AdapterErrors, AdapterDiffers, TcpLosses)
+SLOW_HOSTS = (
+    machines.SlowClock,
+    machines.SlowCores,
+    machines.SlowMemory,
+    machines.BusyCores,
+    machines.SlowWriter,
+)
+ADAPTER_FAULTS = (machines.AdapterErrors, machines.AdapterDiffers, machines.TcpLosses)
 
 
 def read_reason(stored: Any) -> Reason | None:
