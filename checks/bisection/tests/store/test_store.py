@@ -135,13 +135,14 @@ def test_session_line_that_is_none(tmp_path, text, says):
         ('"metrics": []', r"metrics is \[\]"),
         ('"metrics": {"time": [3, "s"', "not JSON, or cut short"),
         ('"metrics": {}, "hosts": ["\\ud800"]', "half of a surrogate pair"),
-        *(
-            (f'"metrics": {{}}, {field}', rf"{field.split(chr(34))[1]}(\.0)? is")
-            for field in (
-                *('"run": "x"', '"run": -3', '"disturbed": "x"', '"hosts": "n1"', '"hosts": [1]'),
-                *('"verdict": [1]', '"reason": 7', '"control": "yes"'),
-            )
-        ),
+        ('"metrics": {}, "run": "x"', "run is"),
+        ('"metrics": {}, "run": -3', "run is"),
+        ('"metrics": {}, "disturbed": "x"', "disturbed is"),
+        ('"metrics": {}, "hosts": "n1"', "hosts is"),
+        ('"metrics": {}, "hosts": [1]', "hosts.0 is"),
+        ('"metrics": {}, "verdict": [1]', "verdict is"),
+        ('"metrics": {}, "reason": 7', "reason is"),
+        ('"metrics": {}, "control": "yes"', "control is"),
     ],
 )
 def test_half_a_file_stores_nothing(home, file, fields, says, command_line):
