@@ -146,14 +146,14 @@ def conclude(
     store = None
     with night.survives():
         store = Store(paths.store_db(paths.home()))
-    stored = store if night.run.session else None
     if night.run.session:
         night.trouble(*sync.keep(store, night.verdict, night.results))
     with night.survives("network not judged"):
         night.learn(judged_by.of_network(night.evidence, store, night.verdict))
-    if stored:
-        compare(night, stored, against)
-        look_back(night, stored)
+    if store and night.run.session:
+        with night.survives():
+            night.learn(judged_by.of_nights(night.evidence, store, night.run, against))
+        look_back(night, store)
     left = max(until - time.monotonic(), 0.0) if budget else 0.0
     chosen = retest(night, left, partitions, store)
     if night.run.session and (chosen or night.verdict.outliers):
@@ -168,13 +168,6 @@ def named(sessions: str | None) -> str | None:
         return None
     with Store(paths.store_db(paths.home())) as store:  # and closed again: runs take long
         return ",".join(session.uuid for session in select(sessions, store))
-
-
-def compare(night: Night, store: Store, against: str | None) -> None:
-    """Sets the run beside other sessions, by default the earlier ones of its kind. If they cannot
-    be compared, that is a trouble of the run."""
-    with night.survives():
-        night.learn(judged_by.of_nights(night.evidence, store, night.run, against))
 
 
 def measure_disturbed(night: Night, until: float) -> None:
