@@ -92,10 +92,10 @@ def rule_hosts(verdict: RunVerdict, evidence: Evidence) -> RunVerdict:
     several = len(set().union(*(case.record.hosts for case in verdict.cases))) > 1
     slow = [fault for fault in faults if several and isinstance(fault, SLOW_HOSTS)]
     least = LIMITS.slow_launches
-    sure = [fault for fault in slow if fault.launches >= max(least, fault.share * fault.of)]
+    confirmed = [fault for fault in slow if fault.launches >= max(least, fault.share * fault.of)]
     suspect = [fault for fault in slow if fault.launches < least > fault.of]
     return verdict.noting(
-        remarks=[*faults, *named], slow_nodes=[*named, *sure], suspect_nodes=suspect
+        remarks=[*faults, *named], slow_nodes=[*named, *confirmed], suspect_nodes=suspect
     )
 
 

@@ -65,7 +65,7 @@ class JudgedMetric:
         return self.verdict == "fail"
 
     @property
-    def used(self) -> float:
+    def allowance_used(self) -> float:
         """How much of what is allowed is used: 0 on the better bound, 1 on the worse one, more
         where it is too bad, below 0 where it is too good."""
         if self.low is None or self.high is None or self.high <= self.low:

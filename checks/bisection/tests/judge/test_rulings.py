@@ -140,8 +140,8 @@ def test_troubles_in_the_log_are_found():
     [(0.0, "lower", -0.5), (1.5, "lower", 1), (2.0, "lower", 1.5), (1.5, "higher", 0)],
 )
 def test_used_is_0_on_the_better_bound_and_1_on_the_worse(value, better, used):
-    assert JudgedMetric("m", value, "ratio", 0.5, 1.5, "pass", better).used == used
-    assert JudgedMetric("m", value, "s", None, None, "pass", better).used == 0
+    assert JudgedMetric("m", value, "ratio", 0.5, 1.5, "pass", better).allowance_used == used
+    assert JudgedMetric("m", value, "s", None, None, "pass", better).allowance_used == 0
 
 
 @pytest.mark.parametrize(("layout", "geometry"), [("mpi", "2x1"), ("node", "1x2"), ("scaling", "")])
