@@ -125,7 +125,7 @@ def submit(original: Callable[[Any], None], job: Any) -> None:
 # ---- how long a job may wait ----
 
 queued: list[Any] = []  # ReFrame's jobs that Slurm took, in the order in which it starts them
-_last_ran = [0.0]  # when one of them was last seen running or ended, Unix time
+_waits_since = [0.0]  # from when the first of them that waits is counted to wait, Unix time
 
 
 def deadline() -> float:
@@ -153,19 +153,21 @@ def ask(job: Any, shape: Geometry, limit: float) -> None:
 
 
 def overdue(jobs: Sequence[Any]) -> list[Any]:
-    """Those of ReFrame's jobs, in their state of now, that wait in the queue for too long: beyond
-    the deadline of the run, or for longer than they may since a launch of the run ran. Jobs behind
-    one that Slurm never starts have its time limit more: their turn comes once it is cancelled."""
-    now, before, late = time.time(), 0.0, []
-    states = [job.state for job in jobs if job.state and not job.is_cancelling]
-    if not all(map(slurm_state_pending, states)):
-        _last_ran[0] = now
-    for job in queued:
-        if job.completion_time or job.is_cancelling:
-            continue
-        patience = (job.max_pending_time or math.inf) + before
-        end = min(max(job.submit_time, _last_ran[0]) + patience, deadline())
-        if job in jobs and slurm_state_pending(job.state) and now >= end:
-            late.append(job)
-        before += job.time_limit or 0.0
-    return late
+    """Those of ReFrame's jobs, in their state of now, that wait in the queue for too long: all that
+    wait at the deadline of the run; before it the next one, if it waits for longer than it may
+    since a launch of the run ran. The one behind it then has the time limit of that to start."""
+    now = time.time()
+    alive = [job for job in jobs if job.state and not job.is_cancelling]
+    waiting = [job for job in alive if slurm_state_pending(job.state)]
+    if len(waiting) < len(alive):
+        _waits_since[0] = now
+    if now >= deadline():
+        return waiting
+    first = next((job for job in queued if not (job.completion_time or job.is_cancelling)), None)
+    if first is None or first not in waiting:
+        return []
+    patience = first.max_pending_time or math.inf
+    if now < max(first.submit_time, _waits_since[0]) + patience:
+        return []
+    _waits_since[0] = now + (first.time_limit or 0.0) - patience
+    return [first]

@@ -55,7 +55,7 @@ def load_report(path: Path) -> dict[str, Any]:
 
 def read(
     report: Mapping[str, Any] | None,
-    log: str | None = None,
+    log: str = "",
     listing: Callable[[], str] | None = None,
     left: Sequence[str] | None = None,
     scheduler: str = "",
@@ -64,7 +64,7 @@ def read(
 
     Args:
         report: ReFrame's; None if there is none.
-        log: ReFrame's output; None if it was not kept.
+        log: ReFrame's output; "" if it was not kept.
         listing: gives ReFrame's list of the selected test cases, if the run stopped early.
         left: jobs that are in the queue after the run; None if nobody looked.
         scheduler: of these jobs, by ReFrame's name.
@@ -72,8 +72,7 @@ def read(
     Raises:
         KeyError, TypeError, ...: the report is not one of ReFrame's.
     """
-    troubles = log_troubles(log) if log is not None else []
-    log = log or ""
+    troubles = log_troubles(log)
     if report is None:
         if not re.search(r"^\[=+\] Running [1-9]\d* check", log, re.M):
             return RunVerdict(troubles=tuple(troubles) or (NONE_SELECTED,))
