@@ -151,8 +151,7 @@ def conclude(
     with night.survives("network not judged"):
         night.learn(judged_by.of_network(night.evidence, store, night.verdict))
     if store and night.run.session:
-        with night.survives():
-            night.learn(judged_by.of_nights(night.evidence, store, night.run, against))
+        compare(night, store, against)
         look_back(night, store)
     left = max(until - time.monotonic(), 0.0) if budget else 0.0
     chosen = retest(night, left, partitions, store)
@@ -168,6 +167,13 @@ def named(sessions: str | None) -> str | None:
         return None
     with Store(paths.store_db(paths.home())) as store:  # and closed again: runs take long
         return ",".join(session.uuid for session in select(sessions, store))
+
+
+def compare(night: Night, store: Store, against: str | None) -> None:
+    """Sets the run beside other sessions, by default the earlier ones of its kind. If they cannot
+    be compared, that is a trouble of the run."""
+    with night.survives():
+        night.learn(judged_by.of_nights(night.evidence, store, night.run, against))
 
 
 def measure_disturbed(night: Night, until: float) -> None:
