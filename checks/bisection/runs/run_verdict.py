@@ -30,7 +30,7 @@ from bisection.core.verdicts import Grade, Verdict
 from bisection.kernels.launch_record import LaunchRecord
 
 
-def _each(kind: Any, stored: Iterable[Any]) -> tuple[Any, ...]:
+def read_each(kind: Any, stored: Iterable[Any]) -> tuple[Any, ...]:
     """Stored reasons of this kind; LookupError if one is of another."""
     reasons = tuple(map(read_reason, stored))
     if not all(isinstance(reason, kind) for reason in reasons):
@@ -212,8 +212,10 @@ class Interconnect:
 
     @classmethod
     def from_dict(cls, kept: Mapping[str, Any]) -> "Interconnect":
-        findings = [Finding(Grade(grade), *_each(Reason, [why])) for grade, why in kept["findings"]]
-        return cls(tuple(findings), _each(PartUnmeasured, kept["unmeasured"]))
+        findings = [
+            Finding(Grade(grade), *read_each(Reason, [why])) for grade, why in kept["findings"]
+        ]
+        return cls(tuple(findings), read_each(PartUnmeasured, kept["unmeasured"]))
 
 
 @dataclass(frozen=True)
@@ -350,7 +352,7 @@ class RunVerdict:
             records = [LaunchRecord.read(record) for record in kept["launches"]]
             network = kept["interconnect"]
             reasons: dict[str, Any] = {
-                name: _each(kind, kept["reasons"][name]) for name, kind in cls.REASONS.items()
+                name: read_each(kind, kept["reasons"][name]) for name, kind in cls.REASONS.items()
             }
             return cls(
                 cases=tuple(TestResult.from_dict(case, records) for case in kept["cases"]),
