@@ -212,9 +212,8 @@ class Interconnect:
 
     @classmethod
     def from_dict(cls, kept: Mapping[str, Any]) -> "Interconnect":
-        findings = [
-            Finding(Grade(grade), *read_each(Reason, [why])) for grade, why in kept["findings"]
-        ]
+        grades, reasons = zip(*kept["findings"], strict=True) if kept["findings"] else ((), ())
+        findings = map(Finding, map(Grade, grades), read_each(Reason, reasons))
         return cls(tuple(findings), read_each(PartUnmeasured, kept["unmeasured"]))
 
 
