@@ -9,7 +9,7 @@ from bisection.core.reasons.base import Text
 from bisection.core.topology import TopologyError, parse
 from bisection.kernels.results import ResultError, load
 from bisection.runs.folder import kept_file, kept_launches, kept_verdicts
-from bisection.runs.model import RunVerdict, TestResult
+from bisection.runs.run_verdict import RunVerdict, TestResult
 from bisection.store.database import Store
 from bisection.store.sample_file import StoreError
 from bisection.store.selection import SelectionError, select

@@ -8,7 +8,7 @@ from bisection.core.format import plural, short, some
 from bisection.core.grouping import grouped
 from bisection.core.reasons.base import Reason
 from bisection.core.verdicts import Grade
-from bisection.runs.model import read_as, read_each
+from bisection.runs.run_verdict import read_each
 from interconnect.reasons import PartUnmeasured, SlowComponent
 
 LINES = 8  # findings of a terminal
@@ -68,7 +68,6 @@ class Interconnect:
     @classmethod
     def from_dict(cls, kept: Mapping[str, Any]) -> "Interconnect":
         """The verdict that as_dict() gave; LookupError if it is of another version."""
-        findings = [
-            NetworkFinding(Grade(grade), read_as(Reason, why)) for grade, why in kept["findings"]
-        ]
+        grades, reasons = zip(*kept["findings"], strict=True) if kept["findings"] else ((), ())
+        findings = map(NetworkFinding, map(Grade, grades), read_each(Reason, reasons))
         return cls(tuple(findings), read_each(PartUnmeasured, kept["unmeasured"]))

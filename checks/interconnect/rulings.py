@@ -10,7 +10,7 @@ from bisection.core.reasons.performance import Outlier, Slower, SlowNode
 from bisection.core.thresholds import LIMITS
 from bisection.core.verdicts import Grade, Verdict
 from bisection.judge.evidence import Evidence
-from bisection.runs.model import RunVerdict
+from bisection.runs.run_verdict import RunVerdict
 from interconnect import impact
 from interconnect.blame import Blame
 from interconnect.impact import Impact

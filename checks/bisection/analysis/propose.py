@@ -18,14 +18,14 @@ from bisection.analysis.history import histories
 from bisection.analysis.model import changes
 from bisection.core.format import number
 from bisection.core.grouping import grouped
-from bisection.core.references import Case, faults, lookup, span_of
+from bisection.core.reference_files import Case, faults, lookup, span_of
 from bisection.core.thresholds import LIMITS
 from bisection.core.units import CONTEXT, COUNTED, KIND_OF_UNIT
 from bisection.sites.reference_edit import EditableReferences
 from bisection.sites.reference_edit import ReferencePath as Place
 from bisection.sites.site_files import Defect, Site
 from bisection.store.database import Session, Store
-from bisection.store.selection import LeftOut, of_no_use
+from bisection.store.selection import LeftOutAs, of_no_use
 
 # Facts that make references those of another machine, if they change.
 SOFTWARE = (
@@ -54,16 +54,16 @@ def usable(
     site: Site,
     also: Collection[str] = (),
     tags: Collection[str] = (),
-) -> tuple[list[Session], dict[LeftOut, list[Session]]]:
+) -> tuple[list[Session], dict[LeftOutAs, list[Session]]]:
     """The sessions of a site that references may be made from, and the others by reason; sessions
     of other systems are in neither part.
 
     Args:
-        also: kinds of LeftOut to use nevertheless.
+        also: kinds of LeftOutAs to use nevertheless.
         tags: NAME=VALUE; sessions that have one of these are not left out as tagged.
     """
     parts = grouped(of_site(sessions, site), of_no_use(store, also, tags))
-    return parts.get(None, []), {reason: parts[reason] for reason in LeftOut if reason in parts}
+    return parts.get(None, []), {reason: parts[reason] for reason in LeftOutAs if reason in parts}
 
 
 def of_site(sessions: Iterable[Session], site: Site) -> list[Session]:

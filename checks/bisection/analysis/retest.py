@@ -17,7 +17,7 @@ from bisection.core.grouping import grouped
 from bisection.core.identity import TestId
 from bisection.core.thresholds import LIMITS
 from bisection.core.verdicts import Verdict
-from bisection.runs.model import RunVerdict, TestResult
+from bisection.runs.run_verdict import RunVerdict, TestResult
 
 START = 10.0  # s that ReFrame needs beside the launches
 TURNS = 2  # launches of each in the retest

@@ -12,7 +12,7 @@ import os
 from concurrent.futures import ThreadPoolExecutor
 
 from bisection.analysis.propose import stale
-from bisection.core import paths, references
+from bisection.core import paths, reference_files
 from bisection.core.format import plural
 from bisection.core.reasons.base import Text
 from bisection.core.verdicts import Exit
@@ -50,7 +50,7 @@ def act(options: argparse.Namespace) -> Exit:
         findings += [*site_defects(site), *lock_findings(site)]
     findings += check_defects(sites.values(), everywhere=system is None)
     name = "*" if system is None else site_file(system).stem
-    files = sorted(references.path(name).parent.glob(f"{name}.yaml"))
+    files = sorted(reference_files.path(name).parent.glob(f"{name}.yaml"))
     recorded: dict[str, str] = {}
     faults: list[Text] = []
     try:

@@ -19,11 +19,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict
 
 from bisection.analysis import propose
-from bisection.core import paths, references
+from bisection.core import paths, reference_files
 from bisection.core.format import at_least, plural, printable, some
 from bisection.core.grouping import grouped
 from bisection.core.reasons.launches import span
-from bisection.core.references import span_of
+from bisection.core.reference_files import span_of
 from bisection.core.thresholds import LIMITS
 from bisection.core.units import COUNTED, KINDS
 from bisection.core.verdicts import BisectionError, Exit
@@ -31,7 +31,7 @@ from bisection.report.words import defect_line, group
 from bisection.sites.reference_edit import EditableReferences
 from bisection.sites.site_files import Site, load_site, require_site
 from bisection.store.database import Session, Store
-from bisection.store.selection import HELP, LeftOut, select
+from bisection.store.selection import HELP, LeftOutAs, select
 from bisection.store.sync import opened
 
 CODES = {
@@ -49,7 +49,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     few = at_least(3)  # of two, the spread is not known
     add("--least", type=few, default=LIMITS.reference_sessions, metavar="N", help=least)
     add("--kinds", metavar="KINDS", help="ratio,time; default: the kinds that partitions enable")
-    also = f"use sessions that are otherwise left out: {','.join(LeftOut)}"
+    also = f"use sessions that are otherwise left out: {','.join(LeftOutAs)}"
     add("--also", type=_reasons, default=(), metavar="REASONS", help=also)
     add("--mix", action="store_true", help="mix sessions of different hardware or software")
     add("--widen", action="store_true", help="also change limits that become wider")
@@ -59,8 +59,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def _reasons(text: str) -> tuple[str, ...]:
     reasons = tuple(word.strip() for word in text.split(","))
-    if unknown := [reason for reason in reasons if reason not in list(LeftOut)]:
-        known = ", ".join(LeftOut)
+    if unknown := [reason for reason in reasons if reason not in list(LeftOutAs)]:
+        known = ", ".join(LeftOutAs)
         raise argparse.ArgumentTypeError(f"{unknown[0]!r}: allowed are {known}")
     return reasons
 
@@ -74,7 +74,7 @@ def act(options: argparse.Namespace) -> Exit:
     if not site.cases:
         defects = "; ".join(map(defect_line, site.defects))
         raise BisectionError(defects or f"no check runs on {options.system}")
-    target = references.path(site.name)
+    target = reference_files.path(site.name)
     try:
         header = propose.HEADER.format(system=site.name, made_by=propose.MADE_BY)
         file = EditableReferences(target, header)
@@ -126,12 +126,12 @@ def _used(store: Store, site: Site, options: argparse.Namespace) -> tuple[list[S
     return used, notes
 
 
-def _counted(left_out: Mapping[LeftOut, Sequence[Session]]) -> str:
+def _counted(left_out: Mapping[LeftOutAs, Sequence[Session]]) -> str:
     """Returns how many sessions are left out, by reason; of tagged ones, the tags."""
     counts = []
     for reason, sessions in left_out.items():
         tags = {f"{name}={text}" for s in sessions for name, text in s.own_tags.items()}
-        which = f" ({some(sorted(tags), 3)})" if reason == LeftOut.TAGGED else ""
+        which = f" ({some(sorted(tags), 3)})" if reason == LeftOutAs.TAGGED else ""
         counts.append(f"{len(sessions)} {reason}{which}")
     return f"{', '.join(counts)} (--also REASON uses them)"
 

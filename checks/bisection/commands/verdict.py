@@ -13,8 +13,8 @@ from bisection.core.verdicts import BisectionError, Exit, NotMeasured
 from bisection.judge import decision, rule
 from bisection.judge.hosts import with_slow_hosts
 from bisection.report import run as run_report
-from bisection.runs import report as reframe_report
-from bisection.runs.model import RunVerdict
+from bisection.runs import reframe_report
+from bisection.runs.run_verdict import RunVerdict
 from bisection.store.sample_file import SPOOLED, verdict_in
 
 CODES = {Exit.FAILED: "", Exit.NOT_MEASURED: "or the run has no verdict", Exit.SLOWER: ""}

@@ -37,13 +37,8 @@ class Answer:
 def ask(
     *command: str, environ: Mapping[str, str] | None = None, patience: float | None = None
 ) -> Answer:
-    """Runs a command that prints and ends.
-
-    Args:
-        command: its words.
-        environ: its environment; by default this one, with times of Slurm in Unix seconds.
-        patience: how long it may take, s; by default a minute.
-    """
+    """Runs a command that prints and ends within `patience` (s, by default a minute). `environ`: by
+    default this one, with times of Slurm in Unix seconds."""
     if environ is None:
         environ = {**os.environ, "LC_ALL": "C", "SLURM_TIME_FORMAT": "%s"}
     try:
@@ -89,12 +84,8 @@ def _lines(command: str, stderr: str) -> list[str]:
 
 
 def option_value(options: Iterable[str], *names: str) -> str:
-    """The last value of an option among those of a scheduler; "" without it.
-
-    Args:
-        options: each with its value, "--partition=duo" or "-p duo".
-        names: of the option, "-p" and "--partition".
-    """
+    """The last value of an option with these names ("-p", "--partition") among those of a
+    scheduler ("--partition=duo", "-p duo"); "" without it."""
     if not names:
         return ""
     parser = ArgumentParser(add_help=False, allow_abbrev=False)

@@ -116,9 +116,8 @@ def duration(seconds: float) -> str:
 
 
 def one_line(text: Any, most: int = 300) -> str:
-    """Text on one line of at most about `most` characters."""
-    text = " ".join(str(text).split())
-    return text if len(text) <= most else f"{text[:most]}..."
+    """Text on one line of at most `most` characters."""
+    return short(" ".join(str(text).split()), most)
 
 
 def some(names: Iterable[Any], most: int = 12) -> str:
@@ -152,19 +151,13 @@ def change(
 
 def ratio_words(values: Sequence[float], more: str, less: str, times: str) -> str:
     """Words a ratio and, if they are known, the two ends of its interval: 14% [11%, 17%] slower.
-
-    Args:
-        values: the ratio, which decides on the word, and the ends.
-        more, less, times: the words for a ratio above one, below one, and of two or more.
-    """
+    `more`, `less`, `times`: the words for a ratio above one, below one, and of two or more."""
     if values[0] >= 2:
-        texts = [f"{value:.3g}" for value in values]
-        word = times
+        word, texts = times, [f"{value:.3g}" for value in values]
+    elif values[0] >= 1:
+        word, texts = more, [_percent(value - 1) for value in values]
     else:
-        word = more if values[0] >= 1 else less
-        sign = 1 if values[0] >= 1 else -1
-        values = values if sign > 0 else (values[0], *values[:0:-1])
-        texts = [_percent(sign * (value - 1)) for value in values]
+        word, texts = less, [_percent(1 - value) for value in (values[0], *values[:0:-1])]
     return f"{texts[0]} [{', '.join(texts[1:])}] {word}" if texts[1:] else f"{texts[0]} {word}"
 
 

@@ -7,11 +7,12 @@ import os
 import shlex
 import socket
 import sys
-from datetime import datetime, timezone
+import time
 from pathlib import Path
 from typing import TextIO
 
 from bisection.core import paths
+from bisection.core.format import utc
 from bisection.core.verdicts import BisectionError, NotMeasured
 
 _held: dict[Path, TextIO] = {}
@@ -34,9 +35,8 @@ def measure_alone() -> None:
         path.parent.mkdir(parents=True, exist_ok=True)
         file = open(path, "a+", encoding="utf-8")  # noqa: SIM115 # open as long as it is locked
     except OSError as error:
-        raise BisectionError(
-            f"cannot write to {path.parent} ({error.strerror}); BISECTION_HOME names another folder"
-        ) from None
+        text = f"cannot write to {path.parent} ({error.strerror})"
+        raise BisectionError(f"{text}; BISECTION_HOME names another folder") from None
     try:
         fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
@@ -51,8 +51,7 @@ def measure_alone() -> None:
         print(f"note: no locks below {path.parent}: a second run would not be noticed")
     _held[path] = file
     file.truncate(0)
-    since = datetime.now(timezone.utc).strftime("%Y-%m-%d %H:%M UTC")
     command = shlex.join(["bisection", *sys.argv[1:]])
-    owner = f"pid {os.getpid()} on {socket.gethostname()} since {since}: {command}\n"
+    owner = f"pid {os.getpid()} on {socket.gethostname()} since {utc(time.time())}: {command}\n"
     with contextlib.suppress(OSError):  # it holds without its owner's name, too
         os.write(file.fileno(), owner.encode())

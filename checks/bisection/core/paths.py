@@ -88,16 +88,8 @@ def text_of(path: Path | str) -> str:
 
 
 def write_whole(path: Path | str, parts: str | Iterable[str]) -> Path:
-    """Writes a text file. A reader sees the old or the new file, never a part of one.
-
-    Who may read it is for the umask to say.
-
-    Args:
-        path: the file, in a folder that exists.
-        parts: its text, or pieces of it.
-
-    Returns:
-        The path of the file.
+    """Writes a text file, of these parts, in a folder that exists; returns its path. A reader sees
+    the old or the new file, never a part of one. Who may read it is for the umask to say.
 
     Raises:
         OSError: the file cannot be written, or is no file; the old one is untouched.

@@ -21,7 +21,8 @@ TIERS = {
     "nightly": Tier("is the machine as before: large cases too, one of each kind", 15),
     "upgrade": Tier("what did new software change: every case, layout and method", 30),
     "triage": Tier(
-        *("is a new network good: slow parts and capacity, in minutes", 3),
+        "is a new network good: slow parts and capacity, in minutes",
+        3,
         ("PatternsLaunch.sampling=sweep:--repeats 5 --block 2 --warmup 0",),
         largest=True,
     ),
@@ -36,9 +37,6 @@ class Word(str, Enum):
 
     def __str__(self) -> str:
         return str(self.value)
-
-    def __format__(self, format_spec: str) -> str:
-        return format(self.value, format_spec)
 
 
 class Grade(Word):

@@ -7,16 +7,16 @@ Prometheus are made from what the last ruling returns.
 import traceback
 
 from bisection.core.reasons.base import Text
-from bisection.judge import alarms, launches, network, retest
+from bisection.judge import alarms, launch_rulings, network, retest
 from bisection.judge.evidence import Evidence
-from bisection.runs.model import RunVerdict
+from bisection.runs.run_verdict import RunVerdict
 
 # In the order of checks/docs/night.md, "Reading the verdict".
 RULINGS = (
-    launches.rule_price,  # core-hours, with those of reruns and the retest
-    launches.rule,  # other processes used the cores; wrong answers without a selected test
-    launches.rule_reruns,  # launches that were rerun, as other processes disturbed them
-    launches.rule_hosts,  # slow nodes, faulty adapters
+    launch_rulings.rule_price,  # core-hours, with those of reruns and the retest
+    launch_rulings.rule,  # other processes used the cores; wrong answers without a selected test
+    launch_rulings.rule_reruns,  # launches that were rerun, as other processes disturbed them
+    launch_rulings.rule_hosts,  # slow nodes, faulty adapters
     network.rule_pairs,  # components of the network that are slow, suspect, or worse than before
     retest.rule_limits,  # metrics outside their limits, after the retest
     alarms.rule_changes,  # changes and faster metrics since the earlier sessions

@@ -23,7 +23,7 @@ from bisection.core.reasons.performance import (
 from bisection.core.thresholds import LIMITS
 from bisection.judge.evidence import Evidence
 from bisection.runs.command import bisection_command, rerun
-from bisection.runs.model import Request, RunVerdict
+from bisection.runs.run_verdict import Request, RunVerdict
 
 NAMED = 10  # sessions that a command names one by one
 

@@ -7,7 +7,7 @@ from bisection.analysis.judging import CHANGED
 from bisection.analysis.model import Comparison
 from bisection.analysis.outlying import slower
 from bisection.core.verdicts import COMPARED, Against, Exit, Verdict
-from bisection.runs.model import RunVerdict
+from bisection.runs.run_verdict import RunVerdict
 from bisection.store.selection import SLOWER
 
 

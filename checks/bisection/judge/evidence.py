@@ -15,7 +15,7 @@ from bisection.analysis.retest import Plan
 from bisection.core.identity import POINT
 from bisection.core.reasons.base import Reason
 from bisection.core.verdicts import RAN, Verdict
-from bisection.runs.model import RunVerdict, TestResult
+from bisection.runs.run_verdict import RunVerdict, TestResult
 from bisection.store.database import Outcome, Session, Store
 from bisection.store.selection import EARLIER, SelectionError, of_no_use, select
 

@@ -21,7 +21,7 @@ from bisection.core.reasons.machines import (
 from bisection.core.thresholds import LIMITS, MAD
 from bisection.kernels import layouts, results
 from bisection.kernels.launch_record import LaunchRecord
-from bisection.runs.model import RunVerdict, TestResult
+from bisection.runs.run_verdict import RunVerdict, TestResult
 
 
 def with_slow_hosts(run: RunVerdict) -> RunVerdict:
@@ -86,10 +86,8 @@ def _slow_nodes(speeds: Mapping[str, float]) -> list[tuple[str, float, float]]:
     chance = math.sqrt(LIMITS.pair_chance / len(speeds))
     limit = statistics.NormalDist().inv_cdf(1 - chance) * max(spread, LIMITS.pair_resolution)
     least = min(max(math.log1p(LIMITS.margin), limit), math.log(LIMITS.slow_gross))
-    slow = [
-        host for host in sorted(below, key=below.__getitem__, reverse=True) if below[host] > least
-    ]
-    return [(host, speeds[host], middle) for host in slow]
+    slowest = sorted(below, key=below.__getitem__, reverse=True)
+    return [(host, speeds[host], middle) for host in slowest if below[host] > least]
 
 
 def _slow(speeds: Mapping[Any, float]) -> list[tuple[Any, float, float]]:
@@ -135,16 +133,9 @@ def slow_clocks(result: results.Result) -> list[SlowClock]:
     below = [item for ranks in alike.values() for item in _slow({r: clocks[r] for r in ranks})]
     slow: dict[str, SlowClock] = {}
     if below:
-        seats = {r: (p, at) for p in taken for at, r in enumerate(p.ranks)}
+        seats = {r: (p.host, p.cpus[at]) for p in taken for at, r in enumerate(p.ranks)}
     for rank, ghz, median in sorted(below, key=lambda item: item[1] / item[2]):
-        place, at = seats[rank]
-        fault = SlowClock(
-            host=place.host,
-            rank=rank,
-            cpus=place.cpus[at],
-            ghz=ghz,
-            median=median,
-            kind=kinds.get(rank, ""),
-        )
-        slow.setdefault(place.host, fault)
+        (host, cpus), kind = seats[rank], kinds.get(rank, "")
+        fault = SlowClock(host=host, rank=rank, cpus=cpus, ghz=ghz, median=median, kind=kind)
+        slow.setdefault(host, fault)
     return [*slow.values()]

@@ -5,7 +5,7 @@ from dataclasses import replace
 
 from bisection.judge.evidence import Evidence
 from bisection.runs.folder import kept_launches
-from bisection.runs.model import RunVerdict
+from bisection.runs.run_verdict import RunVerdict
 from bisection.store.database import Store
 
 KERNELS = ("pairs", "congestion")  # whose launches are judged by the triage itself

@@ -20,7 +20,7 @@ from bisection.core.verdicts import Verdict
 from bisection.judge.alarms import moved_values
 from bisection.judge.evidence import Evidence, Retest
 from bisection.kernels.launch_record import LaunchRecord
-from bisection.runs.model import JudgedMetric, RunVerdict, TestResult
+from bisection.runs.run_verdict import JudgedMetric, RunVerdict, TestResult
 from bisection.store.selection import SLOWER
 
 Key = tuple[str, ...]  # a test's identity, and the name of a metric behind it
@@ -50,17 +50,13 @@ class Rerun:
 
 
 class Reruns:
-    """The metrics of a retest.
-
-    `drift`: how many times as long the control takes as in the run; 1 where it takes less, or is
-    none.
-    """
+    """The metrics of a retest. `drift`: how many times as long the control takes as in the run; 1
+    where it takes less, or is none."""
 
     def __init__(self, verdict: RunVerdict, retest: Retest) -> None:
         before, self.values = metric_values(verdict), metric_values(retest.rerun)
-        tests = {
-            case.identity for case in verdict.judged if case.launch[:-1] == retest.plan.control
-        }
+        control = retest.plan.control
+        tests = {case.identity for case in verdict.judged if case.launch[:-1] == control}
         ratios = [
             self.values[key].value / before[key].value
             for key in before.keys() & self.values.keys()
@@ -108,12 +104,8 @@ def rule_limits(verdict: RunVerdict, evidence: Evidence) -> RunVerdict:
     retest = evidence.retest
     if retest is None or retest.rerun is None:
         return verdict
-    reruns = Reruns(verdict, retest)
-    lost = {
-        case.identity: case.record
-        for case in retest.rerun.judged
-        if case.record.disturbed > LIMITS.disturbed_confirm
-    }
+    reruns, most = Reruns(verdict, retest), LIMITS.disturbed_confirm
+    lost = {c.identity: c.record for c in retest.rerun.judged if c.record.disturbed > most}
     cases = tuple(
         _ruled(case, reruns, lost.get(case.identity))
         if case in retest.plan.failed and case.launch[:-1] in retest.plan.chosen
@@ -221,9 +213,8 @@ def rule(verdict: RunVerdict, evidence: Evidence) -> RunVerdict:
     if refuted:
         worst = max(row.excess or 0.0 for rows in refuted.values() for row in rows)
         count = plural(sum(map(len, refuted.values())), "metric")
-        launches = [
-            " ".join(map(str, (rows[0].check, *launch[1:3]))) for launch, rows in refuted.items()
-        ]
+        named = [(rows[0].check, *launch[1:3]) for launch, rows in refuted.items()]
+        launches = [" ".join(map(str, words)) for words in named]
         than = f"up to {number(worst)} times slower than in all earlier sessions"
         text = f"retested {some(launches, 3)}: {count}, {than}, did not repeat"
         remarks.append(Text(text))

@@ -7,12 +7,12 @@ and verdict.json have it from there. A new fact is a field of LaunchRecord, set 
 import contextlib
 import json
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from bisection.core.reasons import read_reason
-from bisection.core.reasons.base import Reason
+from bisection.core.reasons import known_fields
+from bisection.core.reasons.base import Reason, as_data
 from bisection.core.reasons.launches import Disturbed, Starved, Stopped
 from bisection.core.reasons.machines import HostFault
 from bisection.kernels import adapters, results
@@ -81,25 +81,14 @@ class LaunchRecord:
         parts = round(self.disturbed_samples, 4), round(self.waited, 4)
         return self.stopped or Disturbed(fraction=parts[0], waited=parts[1])
 
-    def as_json(self) -> dict[str, Any]:
-        values = {item.name: getattr(self, item.name) for item in fields(self)}
-        values["stopped"] = self.stopped and self.stopped.as_dict()
-        return {**values, "host_faults": [reason.as_dict() for reason in self.host_faults]}
-
     def write(self, folder: Path | str) -> None:
         """Writes launch.json into the folder of the launch; a full disk is a fault of its own."""
         with contextlib.suppress(OSError):
-            Path(folder, FILE).write_text(json.dumps(self.as_json(), indent=1) + "\n")
+            Path(folder, FILE).write_text(json.dumps(as_data(self), indent=1) + "\n")
 
     @classmethod
     def read(cls, stored: Mapping[str, Any]) -> "LaunchRecord":
         """Returns the record that was stored as JSON, without unknown fields."""
-        values = {item.name: stored[item.name] for item in fields(cls) if item.name in stored}
-        values = {n: tuple(v) if isinstance(v, list) else v for n, v in values.items()}
-        faults = map(read_reason, values.pop("host_faults", ()))
-        stopped = read_reason(values.pop("stopped", None))
-        return cls(
-            **values,
-            stopped=stopped if isinstance(stopped, Stopped | Starved) else None,
-            host_faults=tuple(fault for fault in faults if isinstance(fault, HostFault)),
-        )
+        record = cls(**known_fields(cls, stored))
+        known = tuple(fault for fault in record.host_faults if isinstance(fault, HostFault))
+        return replace(record, host_faults=known)

@@ -16,18 +16,13 @@ from bisection.core.reasons.base import Text
 from bisection.core.verdicts import BisectionError, Exit
 from bisection.judge import decision, rule
 from bisection.night.prepare import tell
-from bisection.runs import command, folder, waiting
-from bisection.runs import report as reframe_report
-from bisection.runs.model import Request, RunVerdict, TestResult
+from bisection.runs import command, folder, reframe_report, waiting
+from bisection.runs.run_verdict import Request, RunVerdict, TestResult
 
 
 def measure(request: Request, results: Path, limit: float | None = None) -> RunVerdict:
-    """Runs ReFrame; returns the run, without an identifier if ReFrame wrote no report.
-
-    Args:
-        request: what is asked for, with ReFrame's command line.
-        results: the results folder.
-        limit: s after which ReFrame is stopped.
+    """Runs ReFrame with results in a folder; returns the run, without an identifier if ReFrame
+    wrote no report. After `limit` (s) it is stopped.
 
     Raises:
         BisectionError: ReFrame does not take the command line, or it leaves no check.

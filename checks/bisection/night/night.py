@@ -23,7 +23,7 @@ from bisection.judge import evidence as judged_by
 from bisection.judge import network, rule
 from bisection.judge.evidence import DisturbedRerun, Evidence, Retest
 from bisection.judge.hosts import with_slow_hosts
-from bisection.judge.launches import replaced
+from bisection.judge.launch_rulings import replaced
 from bisection.judge.retest import Reruns
 from bisection.night.measure import measure, request_of_reruns, request_of_retest
 from bisection.night.prepare import (
@@ -38,7 +38,7 @@ from bisection.report import gather
 from bisection.report.lines import commanded, wrapped
 from bisection.report.text import beside
 from bisection.runs import command, folder, waiting
-from bisection.runs.model import Request, RunVerdict
+from bisection.runs.run_verdict import Request, RunVerdict
 from bisection.sites.before_run import Partitions
 from bisection.store import sync
 from bisection.store.database import Store
@@ -146,14 +146,13 @@ def conclude(
     store = None
     with night.survives():
         store = Store(paths.store_db(paths.home()))
-    stored = store if night.run.session else None
     if night.run.session:
         night.trouble(*sync.keep(store, night.verdict, night.results))
     with night.survives("network not judged"):
         night.learn(network.measured(night.evidence, store, night.verdict))
-    if stored:
-        compare(night, stored, against)
-        look_back(night, stored)
+    if store and night.run.session:
+        compare(night, store, against)
+        look_back(night, store)
     left = max(until - time.monotonic(), 0.0) if budget else 0.0
     chosen = retest(night, left, partitions, store)
     if night.run.session and (chosen or night.verdict.outliers):

@@ -16,7 +16,7 @@ from bisection.core.verdicts import TIERS, BisectionError, NotMeasured
 from bisection.report.lines import wrapped
 from bisection.report.words import defect_line
 from bisection.runs import command, waiting
-from bisection.runs.model import Request
+from bisection.runs.run_verdict import Request
 from bisection.schedulers.scheduler import Scheduler
 from bisection.sites import before_run
 from bisection.sites.cluster import facts

@@ -14,7 +14,7 @@ from bisection.core.format import amount, finite, interval, plain, short, times,
 from bisection.core.grouping import grouped
 from bisection.core.identity import IDENTITY, TestId
 from bisection.core.reasons import ADAPTER_FAULTS, MACHINE_FAULTS, REPORTED
-from bisection.core.reasons.base import clause
+from bisection.core.reasons.base import as_data, clause
 from bisection.core.reasons.launches import Blocked, LaunchFault, Misplaced, NodeFail
 from bisection.core.reasons.performance import SlowNode, WorseSince
 from bisection.core.topology import expanded
@@ -28,7 +28,7 @@ from bisection.report.model import STATES, Report, headline
 from bisection.report.run import sentence
 from bisection.report.sections import PURPOSE, opening, sections
 from bisection.report.tables import Table, case_name
-from bisection.runs.model import RunVerdict, TestResult
+from bisection.runs.run_verdict import RunVerdict, TestResult
 
 LABELS = (*IDENTITY, "metric")
 
@@ -366,7 +366,7 @@ def as_json(verdict: RunVerdict) -> dict[str, Any]:
         **{name: list(map(str, reasons)) for name, reasons in kinds.items()},
         "reasons": {name: [r.as_dict() for r in reasons] for name, reasons in kinds.items()},
         **request,
-        "launches": [record.as_json() for record in records.values()],
+        "launches": [as_data(record) for record in records.values()],
         "cases": [
             {**_case_as_json(case), "launch": places[id(case.record)]} for case in verdict.cases
         ],

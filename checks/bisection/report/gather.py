@@ -14,7 +14,7 @@ from bisection.report import exports
 from bisection.report import run as run_report
 from bisection.report.model import Report
 from bisection.report.words import group
-from bisection.runs.model import RunVerdict
+from bisection.runs.run_verdict import RunVerdict
 from bisection.store.database import Session, Store
 from bisection.store.sample_file import SPOOLED, add_verdict
 

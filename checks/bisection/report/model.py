@@ -18,7 +18,7 @@ from bisection.judge.alarms import alarms_of
 from bisection.judge.evidence import Evidence
 from bisection.report.run import counted
 from bisection.report.words import banner, slow_nodes
-from bisection.runs.model import RunVerdict
+from bisection.runs.run_verdict import RunVerdict
 
 if TYPE_CHECKING:  # loads where a network was measured
     from interconnect.network_verdict import Interconnect

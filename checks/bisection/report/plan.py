@@ -13,7 +13,7 @@ from bisection.core.identity import TestId
 from bisection.core.thresholds import LIMITS
 from bisection.report.tables import columns
 from bisection.runs.command import NAMES, launch_pattern, once, rerun
-from bisection.runs.model import Request
+from bisection.runs.run_verdict import Request
 from bisection.store.database import Session
 
 LISTED = 20  # launches that are left out

@@ -23,7 +23,7 @@ from bisection.report.lines import WIDTH, commanded, wrapped
 from bisection.report.tables import indented
 from bisection.report.words import MOST, banner, next_steps, slow_nodes
 from bisection.runs.command import dependents, rerun
-from bisection.runs.model import JudgedMetric, RunVerdict, TestResult
+from bisection.runs.run_verdict import JudgedMetric, RunVerdict, TestResult
 
 NAMES = {
     Exit.OK: "PASS",
@@ -317,8 +317,8 @@ def _cells(verdict: RunVerdict, cases: Sequence[TestResult]) -> list[str]:
     if case and (case.record.kernel or case.check) in tables.ALTERNATIVES:
         fastest = short(f"{case.method} {case.layout}".strip(), 22)
     if metrics := [metric for case in done for metric in case.metrics if metric.asserted]:
-        metric = max(metrics, key=lambda metric: (metric.failed, metric.used))
-        worst = f"{metric.name} {metric.used:.0%}"
+        metric = max(metrics, key=lambda metric: (metric.failed, metric.allowance_used))
+        worst = f"{metric.name} {metric.allowance_used:.0%}"
     return [passed, fastest, worst]
 
 
@@ -374,7 +374,7 @@ def _limits(case: TestResult) -> str:
     of = ""
     if len(metrics) > 4:
         of = f" of {len(metrics)}"
-        metrics = [max(metrics, key=lambda metric: (metric.failed, metric.used))]
+        metrics = [max(metrics, key=lambda metric: (metric.failed, metric.allowance_used))]
     return ", ".join(
         f"{m.name} {number(m.value)}{'!' if m.failed else ' '}({span(m.low, m.high)}){of}"
         for m in metrics

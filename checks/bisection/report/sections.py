@@ -21,7 +21,7 @@ from bisection.report import run as run_report
 from bisection.report import tables, words
 from bisection.report.model import Report, headline
 from bisection.report.tables import Table, listing
-from bisection.runs.model import RunVerdict, TestResult
+from bisection.runs.run_verdict import RunVerdict, TestResult
 
 if TYPE_CHECKING:  # it loads matplotlib, which Markdown does not need
     from bisection.report.figures.common import Group

@@ -12,7 +12,7 @@ from bisection.core.grouping import grouped
 from bisection.core.reasons.base import clause
 from bisection.core.verdicts import COMPARED
 from bisection.report import words
-from bisection.runs.model import TestResult
+from bisection.runs.run_verdict import TestResult
 
 
 def columns(rows: Sequence[Sequence[str]]) -> list[str]:

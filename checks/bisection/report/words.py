@@ -24,7 +24,7 @@ from bisection.core.verdicts import COMPARED, Scope, Verdict
 from bisection.judge.alarms import by_check, causes
 from bisection.judge.decision import BAD
 from bisection.runs.command import rerun
-from bisection.runs.model import Request, RunVerdict
+from bisection.runs.run_verdict import Request, RunVerdict
 from bisection.sites.site_files import Defect
 
 

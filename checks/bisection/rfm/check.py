@@ -13,7 +13,7 @@ import reframe.utility.typecheck as typ
 from reframe.core.builtins import parameter, run_after, run_before, sanity_function, variable
 from reframe.core.exceptions import PerformanceError, ReferenceParseError
 
-from bisection.core import references
+from bisection.core import reference_files
 from bisection.core.format import some
 from bisection.core.identity import is_ratio_to_itself
 from bisection.core.reasons.base import Reason, Text
@@ -139,7 +139,7 @@ class KernelCheck(rfm.RunOnlyRegressionTest, Reporting):
         applying = references_of(self)
         missing = [name for name in wanted if name not in applying]
         if missing and self._is_of_new_method():
-            self.add_remark(Text(references.not_judged(self.method, place, file, missing)))
+            self.add_remark(Text(reference_files.not_judged(self.method, place, file, missing)))
         elif missing:
             lacks = f"no reference on {place} in {file} for {some(missing)}"
             self.fail_for(Text(lacks), PerformanceError)
@@ -161,12 +161,12 @@ class KernelCheck(rfm.RunOnlyRegressionTest, Reporting):
             if name not in self.reported:
                 wrong.append(f"{name} has a reference {where}, but is no metric of this check")
             else:
-                wrong += [f"{name}: {fault} {where}" for fault in references.faults(reference)]
+                wrong += [f"{name}: {fault} {where}" for fault in reference_files.faults(reference)]
         return Text("; ".join(wrong)) if wrong else None
 
     @property
     def _reference_file(self) -> str:
-        return str(references.path(self.current_system.name))
+        return str(reference_files.path(self.current_system.name))
 
     def _is_of_new_method(self) -> bool:
         """True if the test's place has references of other methods, and none of its own."""
@@ -185,7 +185,7 @@ class KernelCheck(rfm.RunOnlyRegressionTest, Reporting):
             source = partition.processor if owner == "$processor" else self
             case[name] = special.get(name) or getattr(source, key or name, None)
         others = [name for name in type(self).raw_params["method"].values if name != self.method]
-        return references.is_new_method({**reference.data, "$index": index}, case, others)
+        return reference_files.is_new_method({**reference.data, "$index": index}, case, others)
 
 
 def references_of(test: Any) -> dict[str, Sequence[Any]]:

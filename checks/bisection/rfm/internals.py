@@ -79,11 +79,10 @@ def take_over_slurm(
     itself has cancelled.
 
     Args:
-        submit: submits a job; it gets ReFrame's own way to do it, and the job.
-        spared: those of the jobs in its first argument that are not to be cancelled for Slurm's
-            reason of waiting. The second one has the reasons by job number, None where ReFrame has
-            yet to ask.
-        overdue: those of the jobs in its argument that are to be cancelled, as they wait too long.
+        submit: gets ReFrame's own way to submit a job, and the job.
+        spared: gets jobs, and Slurm's reasons by job number, None where ReFrame has yet to ask;
+            returns those of the jobs that are not to be cancelled for these.
+        overdue: gets jobs, and returns those that are to be cancelled, as they wait too long.
     """
     original, wait = slurm.SlurmJobScheduler.submit, slurm.SlurmJobScheduler.wait
     cancel = slurm.SlurmJobScheduler._cancel_if_blocked
@@ -121,13 +120,8 @@ def submit_within(allowed: Callable[[], float]) -> None:
 
 
 def build_on_node(test: Any, pending: Any) -> None:
-    """Makes a test's build a job of its partition; its run stays local, where `local` is set again
-    after the build.
-
-    Args:
-        test: the test, after its setup.
-        pending: the longest time in the queue, as `max_pending_time` takes it.
-    """
+    """Makes a test's build a job of its partition, after its setup; its run stays local, where
+    `local` is set again after the build. `pending`: as `max_pending_time`."""
     test._build_job = test._create_job("build", sched_options=test.job.cli_options)
     test._build_job.max_pending_time = pending
     test.local = test.build_locally = False  # the asynchronous policy polls by them

@@ -36,7 +36,7 @@ from reframe.core.runtime import runtime
 from bisection.core import paths
 from bisection.core.identity import Geometry
 from bisection.core.reasons import OUTER_FAULTS, read_reason
-from bisection.core.reasons.base import Reason, Text
+from bisection.core.reasons.base import Reason, Text, as_data
 from bisection.core.reasons.launches import (
     Blocked,
     Infrastructure,
@@ -124,10 +124,8 @@ def recorded(folder: str) -> dict[str, str]:
     except OSError:
         return {}
     modules = [line.partition("=")[2] for line in lines if line.startswith("LOADEDMODULES=")]
-    lists = {
-        "modules": ":".join(modules).split(":"),
-        "MPI environment": [line for line in lines if not line.startswith("LOADEDMODULES=")],
-    }
+    tuning = [line for line in lines if not line.startswith("LOADEDMODULES=")]
+    lists = {"modules": ":".join(modules).split(":"), "MPI environment": tuning}
     return {name: ", ".join(filter(None, items)) or "none" for name, items in lists.items()}
 
 
@@ -327,7 +325,7 @@ class Launch(rfm.RunOnlyRegressionTest, Reporting):
     @loggable  # type: ignore[prop-decorator]  # as ReFrame wants it
     @property
     def launch_record(self) -> dict[str, Any]:
-        return self.record.as_json()
+        return as_data(self.record)
 
     @run_after("setup")
     def lay_out(self) -> None:
@@ -340,19 +338,14 @@ class Launch(rfm.RunOnlyRegressionTest, Reporting):
         if self._is_simulated and not self.simulates:
             self.skip_for(Text(f"bisection-{self.kernel} is not simulated"))
         try:
-            shape = layouts.geometry(
-                self.layout,
-                processor.num_cores,
-                int(extras.get("nodes", 1)),
-                processor.topology,
-            )
+            nodes, cores = int(extras.get("nodes", 1)), processor.num_cores
+            shape = layouts.geometry(self.layout, cores, nodes, processor.topology)
         except DoesNotFit as error:
             self.skip_for(Text(str(error)))
-        least_cores = self.cores_needed.get(self.case, 1)
         for unit, needed, there in (
             ("nodes", self.least_nodes, shape.nodes),
             ("ranks per node", self.least_ranks, shape.ranks_per_node),
-            ("cores", least_cores, shape.cores),
+            ("cores", self.cores_needed.get(self.case, 1), shape.cores),
         ):
             if there < needed:
                 self.skip_for(Text(f"needs {needed} {unit}, a launch here has {there}"))

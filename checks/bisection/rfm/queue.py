@@ -32,12 +32,8 @@ _turns: Counter[tuple[str, str]] = Counter()
 
 
 def nodelist(partition: str, launch: str) -> list[str]:
-    """Slurm's option that requests the nodes of a launch; none where Slurm is to choose.
-
-    Args:
-        partition: its full name.
-        launch: the test's unique name; a repeated launch has the next nodes.
-    """
+    """Slurm's option that requests the nodes of a launch, by the full name of its partition and its
+    unique name; none where Slurm is to choose. A repeated launch has the next nodes."""
     file = os.environ.get(NODES)
     sets = json.loads(Path(file).read_text()).get(partition) if file else None
     if not sets:
@@ -49,23 +45,16 @@ def nodelist(partition: str, launch: str) -> list[str]:
 
 def free_blocked(jobs: Sequence[Any], reasons: Mapping[str, Sequence[str]] | None) -> list[Any]:
     """Drops the request for the nodes that were chosen before the run, if these are not there any
-    more.
-
-    Args:
-        jobs: ReFrame's.
-        reasons: Slurm's reasons by job number; None if they are not known.
-
-    Returns:
-        Those jobs, which are to run on other nodes.
-    """
+    more. Returns the jobs of ReFrame that had it, and are to run on other nodes. `reasons` are
+    Slurm's by job number; None if they are not known."""
+    if not os.environ.get(NODES):
+        return []
     freed = []
     asking = [job for job in jobs if any(option.startswith(NODELIST) for option in job.options)]
-    asking = asking if os.environ.get(NODES) else []
-    known = reasons or {}
     if asking and reasons is None:
-        known = waiting_reasons(job.jobid for job in asking)
+        reasons = waiting_reasons(job.jobid for job in asking)
     for job in asking:
-        if any(why.startswith("ReqNodeNotAvail") for why in known.get(job.jobid, ())):
+        if any(why.startswith("ReqNodeNotAvail") for why in (reasons or {}).get(job.jobid, ())):
             scheduler_of(job).free(job.jobid)
             job.options = [option for option in job.options if not option.startswith(NODELIST)]
             freed.append(job)
@@ -82,12 +71,9 @@ refusals: dict[tuple[str, ...], str] = {}  # a job's options -> Slurm's words, "
 
 
 def require_place(job: Any) -> None:
-    """Asks Slurm whether it can place a job, by `sbatch --test-only` of the job's own script; once
-    for all jobs with the same options. Nodes that were chosen before the run, and are not there
-    any more, are taken out of the script: Slurm then chooses.
-
-    Args:
-        job: ReFrame's job; its script is in the current folder.
+    """Asks Slurm whether it can place a job of ReFrame's, by `sbatch --test-only` of its script in
+    the current folder; once for all jobs with the same options. Nodes that were chosen before the
+    run, and are not there any more, are taken out of the script: Slurm then chooses.
 
     Raises:
         ReframeError: Slurm cannot; the text is the Reason as JSON.
@@ -120,16 +106,9 @@ def allowed() -> float:
 
 
 def submit(original: Callable[[Any], None], job: Any) -> None:
-    """Submits a job that Slurm can place; where the user may not queue more jobs, once another one
-    is gone. ReFrame watches no launch until then, and queues no more jobs than that from then on.
-
-    Args:
-        original: ReFrame's own way to submit a job, to be called in the job's folder.
-        job: ReFrame's job.
-
-    Raises:
-        ReframeError: Slurm does not take it.
-    """
+    """Submits a job that Slurm can place, by ReFrame's own way to do so; where the user may not
+    queue more jobs, once another one is gone. ReFrame watches no launch until then, and queues no
+    more jobs than that from then on. ReframeError: Slurm does not take it."""
     require_place(job)
     until = min(time.time() + (job.max_pending_time or math.inf), deadline())
     while job.jobid is None:
@@ -146,7 +125,7 @@ def submit(original: Callable[[Any], None], job: Any) -> None:
 # ---- how long a job may wait ----
 
 queued: list[Any] = []  # ReFrame's jobs that Slurm took, in the order in which it starts them
-_last_ran = [0.0]  # when one of them was last seen running or ended, Unix time
+_waits_since = [0.0]  # from when the first of them that waits is counted to wait, Unix time
 
 
 def deadline() -> float:
@@ -174,19 +153,21 @@ def ask(job: Any, shape: Geometry, limit: float) -> None:
 
 
 def overdue(jobs: Sequence[Any]) -> list[Any]:
-    """Those of ReFrame's jobs, in their state of now, that wait in the queue for too long: beyond
-    the deadline of the run, or for longer than they may since a launch of the run ran. Jobs behind
-    one that Slurm never starts have its time limit more: their turn comes once it is cancelled."""
-    now, before, late = time.time(), 0.0, []
-    states = [job.state for job in jobs if job.state and not job.is_cancelling]
-    if not all(map(slurm_state_pending, states)):
-        _last_ran[0] = now
-    for job in queued:
-        if job.completion_time or job.is_cancelling:
-            continue
-        patience = (job.max_pending_time or math.inf) + before
-        end = min(max(job.submit_time, _last_ran[0]) + patience, deadline())
-        if job in jobs and slurm_state_pending(job.state) and now >= end:
-            late.append(job)
-        before += job.time_limit or 0.0
-    return late
+    """Those of ReFrame's jobs, in their state of now, that wait in the queue for too long: all that
+    wait at the deadline of the run; before it the next one, if it waits for longer than it may
+    since a launch of the run ran. The one behind it then has the time limit of that to start."""
+    now = time.time()
+    alive = [job for job in jobs if job.state and not job.is_cancelling]
+    waiting = [job for job in alive if slurm_state_pending(job.state)]
+    if len(waiting) < len(alive):
+        _waits_since[0] = now
+    if now >= deadline():
+        return waiting
+    first = next((job for job in queued if not (job.completion_time or job.is_cancelling)), None)
+    if first is None or first not in waiting:
+        return []
+    patience = first.max_pending_time or math.inf
+    if now < max(first.submit_time, _waits_since[0]) + patience:
+        return []
+    _waits_since[0] = now + (first.time_limit or 0.0) - patience
+    return [first]

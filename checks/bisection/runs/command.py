@@ -27,8 +27,8 @@ from bisection.core.thresholds import LIMITS
 from bisection.core.verdicts import TIERS
 from bisection.kernels.results import disturbed
 from bisection.runs import waiting
-from bisection.runs.model import Request, RunVerdict, TestResult
-from bisection.runs.report import RECORDED
+from bisection.runs.reframe_report import RECORDED
+from bisection.runs.run_verdict import Request, RunVerdict, TestResult
 from bisection.schedulers.scheduler import DEADLINE, NODES
 
 # What sessions have anyway, or ReFrame records.
@@ -59,20 +59,17 @@ def command(request: Request, site: Path, folder: Path, tags: Sequence[str] = ()
     # other, all are queued at once.
     turns = schedulers.of(request.scheduler).turns(request.job_name) if request.job_name else []
     program = paths.program("reframe")  # beside this Python, else the one on PATH
-    return [
-        *(paths.from_root(program) if program else "reframe", "-C", paths.from_root(site)),
-        *_each("-c", request.files or map(paths.from_root, check_files())),
-        *("--system", request.system, "-p", request.environ, "-t", request.tier),
-        *_each("-S", settings),
-        *("--exec-policy", "async" if turns else "serial", *turns),
-        *("--prefix", paths.from_root(folder)),
-        *("--report-file", paths.from_root(folder / "report.json")),
-        *_each("--session-extras", extras),
-        "--nocolor",
-        *request.arguments,
-        *([f"--reruns={request.reruns}"] if request.reruns else []),
-        "-r",
-    ]
+    words = [paths.from_root(program) if program else "reframe", "-C", paths.from_root(site)]
+    words += _each("-c", request.files or map(paths.from_root, check_files()))
+    words += ["--system", request.system, "-p", request.environ, "-t", request.tier]
+    words += _each("-S", settings)
+    words += ["--exec-policy", "async" if turns else "serial", *turns]
+    words += ["--prefix", paths.from_root(folder)]
+    words += ["--report-file", paths.from_root(folder / "report.json")]
+    words += _each("--session-extras", extras)
+    words += ["--nocolor", *request.arguments]
+    words += [f"--reruns={request.reruns}"] if request.reruns else []
+    return [*words, "-r"]
 
 
 def _each(option: str, values: Iterable[str]) -> list[str]:
@@ -171,11 +168,9 @@ def pasted(line: Sequence[str]) -> str:
 def environment(folder: Path, request: Request | None = None) -> Iterator[dict[str, str]]:
     """ReFrame's environment variables; by them site files anywhere find common.py.
 
-    Args:
-        folder: where ReFrame has a temporary folder of its own, as it leaves a log of its start
-            there. It is removed at the end. None is made on a full disk.
-        request: what is asked for. Launches find their nodes in a file of the folder; without one,
-            as on a full disk, the scheduler chooses.
+    In `folder` ReFrame has a temporary folder of its own, as it leaves a log of its start there; it
+    is removed at the end. Launches find the nodes of the request in a file there. On a full disk
+    there is neither, and the scheduler chooses.
     """
     python = [str(paths.ROOT / "site-configs"), os.environ.get("PYTHONPATH")]
     ours = {"BISECTION_HOME": str(paths.home()), "PYTHONPATH": ":".join(filter(None, python))}
@@ -202,16 +197,9 @@ def watch(
     say: Callable[[Reason | str], None],
     limit: float | None = None,
 ) -> tuple[int, str]:
-    """Runs ReFrame with its output in reframe.log and a progress line here.
-
-    Args:
-        request: what is asked for, with the command line.
-        folder: the results folder, which is there.
-        say: is called with what a person should know before the run ends.
-        limit: s after which ReFrame is stopped, with its jobs.
-
-    Returns:
-        Its exit code, and its output.
+    """Runs ReFrame with its output in reframe.log of the results folder and a progress line here.
+    Returns its exit code, and its output. `say` is called with what a person should know before the
+    run ends; after `limit` (s) ReFrame is stopped, with its jobs.
 
     Raises:
         KeyboardInterrupt: it was interrupted before the first launch, and has ended. Not with a
@@ -300,25 +288,17 @@ def on_termination(act: Callable[[int, Any], None]) -> Iterator[None]:
 
 def listing(line: Sequence[str]) -> str:
     """ReFrame's list of the test cases that the command line `line` selects, "" if it has none."""
-    command = [*line[:-1], "-lC"]  # instead of -r
+    how: dict[str, Any] = {"cwd": paths.ROOT, "capture_output": True, "text": True, "timeout": 120}
     failed = contextlib.suppress(OSError, subprocess.TimeoutExpired)
     with environment(paths.home()) as variables, failed:
-        return subprocess.run(
-            command, env=variables, cwd=paths.ROOT, capture_output=True, text=True, timeout=120
-        ).stdout
+        return subprocess.run([*line[:-1], "-lC"], env=variables, **how).stdout  # instead of -r
     return ""
 
 
 class Progress:
-    """One line: how many tests of all are done, and what runs.
-
-    It is rewritten in place on a terminal; there is none elsewhere.
-
-    Args:
-        stream: where it is printed.
-        stage: ReFrame's folder, which gets the results of launches.
-        say: is called with a warning.
-    """
+    """One line: how many tests of all are done, and what runs. It is rewritten in place on a
+    terminal; there is none elsewhere. `stage` is ReFrame's folder, which gets the results of
+    launches; `say` is called with a warning."""
 
     def __init__(self, stream: TextIO, stage: Path, say: Callable[[Reason | str], None]) -> None:
         self.stream, self.live = stream, stream.isatty()
@@ -366,11 +346,12 @@ class Progress:
 
     def show(self) -> None:
         """Prints the line."""
-        if self.live:
-            text = f"{time.monotonic() - self.began:4.0f} s  {self.done}{self.now}"
-            width = shutil.get_terminal_size().columns - 1
-            print(f"\r\033[K{text[:width]}", end="", file=self.stream, flush=True)
+        text = f"{time.monotonic() - self.began:4.0f} s  {self.done}{self.now}"
+        self._print(text[: shutil.get_terminal_size().columns - 1])
 
     def clear(self) -> None:
+        self._print("")
+
+    def _print(self, text: str) -> None:
         if self.live:
-            print("\r\033[K", end="", file=self.stream, flush=True)
+            print(f"\r\033[K{text}", end="", file=self.stream, flush=True)

@@ -13,7 +13,7 @@ from pathlib import Path
 from bisection.core import paths
 from bisection.core.topology import TOPOLOGY
 from bisection.kernels import launch_record
-from bisection.runs.model import RunVerdict, TestResult
+from bisection.runs.run_verdict import RunVerdict, TestResult
 
 # ReFrame's files of a launch or a build, as patterns -> what they are kept as.
 KEPT = {

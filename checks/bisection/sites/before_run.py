@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from bisection import schedulers
-from bisection.core import references
+from bisection.core import reference_files
 from bisection.core.format import some
 from bisection.core.parser import Parser
 from bisection.core.verdicts import TIERS, BisectionError
@@ -56,7 +56,7 @@ def unusable(site: Site, partitions: Partitions) -> list[Defect]:
         for partition in partitions
         for defect in in_site_file(site, partition, partition_faults(partition, site.environs))
     ]
-    file = references.path(site.name)
+    file = reference_files.path(site.name)
     if file.exists() and read(file)[0] is None:
         defects += reference_defects(file, site)
     return defects

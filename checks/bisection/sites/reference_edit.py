@@ -13,7 +13,7 @@ from ruamel.yaml.error import YAMLError
 from ruamel.yaml.nodes import ScalarNode
 from ruamel.yaml.representer import RoundTripRepresenter
 
-from bisection.core.references import choose, is_index
+from bisection.core.reference_files import choose, is_index
 
 INDEX = ["$partition", "$environ", "geometry", "case", "method"]  # of a check without one
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import yaml
 
-from bisection.core import paths, references
+from bisection.core import paths, reference_files
 from bisection.core.format import one_line, plural, some
 from bisection.core.grouping import grouped
 from bisection.core.units import KIND_OF_UNIT, UNITS
@@ -19,7 +19,7 @@ PROVENANCE = ("date", "sessions", "lock")
 
 Faults = Iterator[tuple[int, str]]  # line and text
 # (check, partition) -> cases without references, each with its metrics
-Lacking = dict[tuple[str, str], list[tuple[references.Case, list[str]]]]
+Lacking = dict[tuple[str, str], list[tuple[reference_files.Case, list[str]]]]
 
 
 class Lined(dict[Any, Any]):
@@ -106,7 +106,7 @@ def reference_defects(
             lacking, new = _uncovered(content, site, recorded or {})
             defects += coverage(content, lacking)
             for (check, part, method), names in new.items():  # as a run has it
-                text = references.not_judged(method, part, paths.shown(file), names)
+                text = reference_files.not_judged(method, part, paths.shown(file), names)
                 notes.append((content.lines[check], text))
     return [
         *(Defect.of(file, line, text) for line, text in defects),
@@ -147,14 +147,14 @@ def _uncovered(
     new: dict[tuple[str, str, str], dict[str, None]] = {}
     for case in site.cases:
         entry, claimed = content.get(case["check"]), claims[case["$partition"]]
-        known = references.lookup(entry, case)
+        known = reference_files.lookup(entry, case)
         if not isinstance(claimed, list) or known is None or case["geometry"] is None:
             continue
         kinds = {name: KIND_OF_UNIT.get(unit_of(name, recorded) or "") for name in case["required"]}
         if without := [name for name in kinds if kinds[name] in claimed and name not in known]:
             place = case["check"], case["$partition"]
             others = methods[case["check"]] - {case["method"]}
-            if entry and references.is_new_method(entry, case, others):
+            if entry and reference_files.is_new_method(entry, case, others):
                 new.setdefault((*place, case["method"]), {}).update(dict.fromkeys(without))
             else:
                 lacking.setdefault(place, []).append((case, without))
@@ -178,7 +178,7 @@ class Branch:
     recorded: Mapping[str, str]  # metric -> unit
     metrics: tuple[str, ...] = ()  # that the check has; empty if that is not known
     index: tuple[str, ...] = ()  # of the levels that are left
-    cases: tuple[references.Case, ...] = ()  # that come to it; empty if that is not known
+    cases: tuple[reference_files.Case, ...] = ()  # that come to it; empty if that is not known
     place: tuple[str, ...] = ()  # the keys above it
 
     def __str__(self) -> str:
@@ -196,17 +196,17 @@ class Branch:
                 return f"{key} is no regular expression: {error}"
         elif type(key) in (int, float) and set(map(type, values)) == {str}:
             return quote(key, "a number")
-        matched = [value for value in values if references.matches(key, value)]
+        matched = [value for value in values if reference_files.matches(key, value)]
         if more := [v for v in matched if v != key and not re.fullmatch(key, str(v))]:
             also = f"{key} also matches {some(map(str, more))}"
             return f"{also} (ReFrame anchors it as ^{key}$): write ({key})"
-        taken = [references.choose(lines, value) for value in matched]
+        taken = [reference_files.choose(lines, value) for value in matched]
         if name == "geometry" or not values or key in taken:
             return None  # a geometry may be that of another machine
         if matched:
             first = f"{taken[0]} in line {lines[taken[0]]}"
             return f"{key} is never reached: {first} comes first"
-        if references.is_numbered_as(key, values):
+        if reference_files.is_numbered_as(key, values):
             return None
         of = f"{name.removeprefix('$')} of {self}"
         return f"{key} is no {of}: there are {some(map(str, values))}"
@@ -215,7 +215,7 @@ class Branch:
         """The branch under a key, one of the keys of this level."""
         name, cases = self.index[0], self.cases
         if name != "geometry":
-            cases = tuple(case for case in cases if references.choose(keys, case[name]) == key)
+            cases = tuple(case for case in cases if reference_files.choose(keys, case[name]) == key)
         place = (*self.place, f"{name.removeprefix('$')} {key}")
         return replace(self, index=self.index[1:], cases=cases, place=place)
 
@@ -229,7 +229,7 @@ def _check(entry: Any, line: int, site: Site | None, branch: Branch) -> Faults:
         yield line, f"there is no check {branch.name}: there are {some(checks)}"
     elif not isinstance(entry, Lined):
         yield line, f"{branch.name} is not a mapping"
-    elif index is None or not references.is_index(index):
+    elif index is None or not reference_files.is_index(index):
         lacks = f"{branch.name} has no $index, a list of attributes"
         yield at, f"{lacks}: no reference of it is found"
     elif unknown := [name for name in index if cases and name not in cases[0]]:
@@ -269,7 +269,7 @@ def _metric(name: str, reference: Any, branch: Branch) -> Iterator[str]:
         yield f"{name} is no metric of {branch.name}: such are {such}"
     if isinstance(reference, list) and reference[:1] == ["$xfail"]:
         reference = reference[-1]
-    for fault in references.faults(reference):
+    for fault in reference_files.faults(reference):
         yield f"{name}: {fault}"
     unit = unit_of(name, branch.recorded)
     if isinstance(reference, list) and unit and reference[3:] not in ([], [None], [unit]):

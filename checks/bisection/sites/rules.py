@@ -8,10 +8,10 @@ from itertools import chain
 from operator import itemgetter
 from typing import Any
 
-from bisection.core import paths, references, topology
+from bisection.core import paths, reference_files, topology
 from bisection.core.format import some
 from bisection.core.grouping import grouped
-from bisection.core.references import is_numbered_as
+from bisection.core.reference_files import is_numbered_as
 from bisection.core.units import KINDS
 from bisection.core.verdicts import TIERS
 from bisection.sites.site_files import Defect, Site, line_of
@@ -137,7 +137,7 @@ def binding_faults(partition: str, templates: Iterable[Any]) -> Iterator[str]:
 
 def claim_faults(site: Site, partition: Facts) -> Placed:
     """Yields the defects of a partition's list in extras.references."""
-    claimed, file = partition["extras"].get("references", []), references.path(site.name)
+    claimed, file = partition["extras"].get("references", []), reference_files.path(site.name)
     name = partition["fullname"]
     if not isinstance(claimed, list):
         return

@@ -87,11 +87,8 @@ class Session:
 
 
 def works_of(sessions: Iterable[Session]) -> dict[tuple[str, str], dict[int, str]]:
-    """Returns what tests computed, as far as it is known.
-
-    Returns:
-        (check, case) -> {number of a session: options}, in the order of the sessions.
-    """
+    """What tests computed, as far as it is known: (check, case) -> {number of a session: options},
+    in the order of the sessions."""
     works: dict[tuple[str, str], dict[int, str]] = {}
     for session in sessions:
         for check, cases in session.work.items():
@@ -250,16 +247,12 @@ class Store(contextlib.AbstractContextManager["Store"]):
         if not inserted.rowcount:
             return False
         number = int(inserted.lastrowid or 0)
-        tests: dict[tuple[Any, ...], int] = {}
-        metrics: dict[tuple[Any, ...], int] = {}
-        places: dict[tuple[Any, ...], int] = {}
-        outcomes: list[tuple[Any, ...]] = []
-        samples: list[tuple[Any, ...]] = []
-        repeats: list[tuple[Any, ...]] = []
+        known: dict[tuple[Any, ...], int] = {}  # (table, values) -> number there
+        rows: dict[str, list[tuple[Any, ...]]] = {"outcomes": [], "samples": [], "repeats": []}
         runs: set[tuple[int, bool, int]] = set()
         for case in cases:
             columns = [str(case.get(name) or "") for name in (*IDENTITY, "geometry")]
-            test = self._id("tests", (*columns, bool(case.get("control"))), tests)
+            test = self._id(known, "tests", *columns, bool(case.get("control")))
             run_number = int(case.get("run") or 0)
             repeat = bool(case.get("repeat"))
             while (test, repeat, run_number) in runs:  # repeated, each time as a job of its own
@@ -273,27 +266,28 @@ class Store(contextlib.AbstractContextManager["Store"]):
             if repeat and outcome.unusable:
                 continue
             if not repeat:
-                place = self._id("places", (" ".join(hosts),), places)
-                outcomes.append((*outcome[:6], place, " ".join(map(str, seconds))))
+                place = self._id(known, "places", " ".join(hosts))
+                rows["outcomes"].append((*outcome[:6], place, " ".join(map(str, seconds))))
             for name, (value, unit, better) in case["metrics"].items():
-                metric = self._id("metrics", Metric(name, unit, better), metrics)
+                metric = self._id(known, "metrics", name, unit, better)
                 row = (number, test, metric, run_number, finite_or_none(value))
-                (repeats if repeat else samples).append(row)
-        many = self.connection.executemany
-        many("INSERT INTO outcomes VALUES(?, ?, ?, ?, ?, ?, ?, ?)", outcomes)
-        many("INSERT OR IGNORE INTO samples VALUES(?, ?, ?, ?, ?)", samples)
-        many("INSERT OR IGNORE INTO repeats VALUES(?, ?, ?, ?, ?)", repeats)
+                rows["repeats" if repeat else "samples"].append(row)
+        for table, marks in (("outcomes", "?, ?, ?, "), ("samples", ""), ("repeats", "")):
+            query = f"INSERT OR IGNORE INTO {table} VALUES({marks}?, ?, ?, ?, ?)"
+            self.connection.executemany(query, rows[table])
         return True
 
-    def _id(self, table: str, values: tuple[Any, ...], known: dict[tuple[Any, ...], int]) -> int:
-        if values not in known:
+    def _id(self, known: dict[tuple[Any, ...], int], table: str, *values: Any) -> int:
+        key = (table, *values)
+        if key not in known:
             run = self.connection.execute
             names = [row[1] for row in run(f"PRAGMA table_info({table})")][1:]
             marks = ", ".join("?" * len(values))
             run(f"INSERT OR IGNORE INTO {table}({', '.join(names)}) VALUES({marks})", values)
             where = " AND ".join(f"{name} = ?" for name in names)
-            known[values] = run(f"SELECT id FROM {table} WHERE {where}", values).fetchone()[0]
-        return known[values]
+            query = f"SELECT id FROM {table} WHERE {where}"
+            known[key] = run(query, values).fetchone()[0]
+        return known[key]
 
     # ---- what people note about sessions ----
 
@@ -305,9 +299,8 @@ class Store(contextlib.AbstractContextManager["Store"]):
             marks = read_marks(marks_file(self.path))
             yield marks
             write_marks(marks_file(self.path), marks)
-            for name, mark in marks.items():
-                if mark.forgotten:
-                    self._remove(name)
+            for name in self.forgotten():
+                self._remove(name)
 
     def _remove(self, uuid: str) -> None:
         run = self.connection.execute
@@ -325,12 +318,10 @@ class Store(contextlib.AbstractContextManager["Store"]):
 
     def sessions(self) -> list[Session]:
         """All sessions, oldest first, with their marks."""
-        rows = self._rows(
-            "SELECT uuid, start, tags, facts, work, id FROM sessions ORDER BY start, id"
-        )
+        query = "SELECT uuid, start, tags, facts, work, id FROM sessions ORDER BY start, id"
         marks, none = read_marks(marks_file(self.path)), Mark()
         sessions = []
-        for uuid, start, *texts, number in rows:
+        for uuid, start, *texts, number in self._rows(query):
             mark = marks.get(uuid, none)
             if mark.forgotten:
                 continue
@@ -363,17 +354,13 @@ class Store(contextlib.AbstractContextManager["Store"]):
 
     def tests(self) -> dict[int, StoredTest]:
         rows = self._rows("SELECT * FROM tests")
-        names = (*IDENTITY, "geometry")
-        return {
-            number: StoredTest(**dict(zip(names, words, strict=True)), control=bool(control))
-            for number, *words, control in rows
-        }
+        values = {number: [*words, bool(control)] for number, *words, control in rows}
+        return {number: StoredTest(*each) for number, each in values.items()}
 
     def metrics(self) -> dict[int, Metric]:
         return {number: Metric(*row) for number, *row in self._rows("SELECT * FROM metrics")}
 
     def outcomes(self, sessions: Sequence[Session]) -> list[Outcome]:
-        """Returns the outcomes of all jobs of these sessions."""
         rows = self._rows(f"SELECT * FROM outcomes WHERE session IN ({_numbers(sessions)})")
         return [
             Outcome._make([*row, self._hosts(place), tuple(map(float, seconds.split()))])

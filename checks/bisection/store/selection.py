@@ -44,7 +44,7 @@ class Selection(list[Session]):
         super().__init__(_in_order(chosen))
 
 
-class LeftOut(Word):
+class LeftOutAs(Word):
     """Reasons to leave a session out of references. The first that applies counts."""
 
     EXCLUDED = "excluded"
@@ -81,25 +81,21 @@ def alike(text: str | None, most: int, store: Store) -> list[Session]:
 
 def of_no_use(
     store: Store, also: Collection[str] = (), tags: Collection[str] = ()
-) -> Callable[[Session], LeftOut | None]:
-    """A function that says why no reference is made from a session; None: it is a night.
-
-    Args:
-        store: where it is stored.
-        also: kinds of LeftOut to use nevertheless.
-        tags: NAME=VALUE; sessions that have one of these are not left out as tagged.
-    """
+) -> Callable[[Session], LeftOutAs | None]:
+    """A function that says why no reference is made from a stored session; None: it is a night.
+    `also`: kinds of LeftOutAs to use nevertheless; sessions with one of the `tags` (NAME=VALUE) are
+    not left out as tagged."""
     tallies = store.tallies()
 
-    def why(session: Session) -> LeftOut | None:
+    def why(session: Session) -> LeftOutAs | None:
         tally = tallies.get(session.id, Tally())
         labels = {f"{name}={value}" for name, value in session.own_tags.items()}
         reasons = {
-            LeftOut.EXCLUDED: bool(session.excluded),
-            LeftOut.TAGGED: bool(labels) and not labels & set(tags),
-            LeftOut.DISTURBED: tally.disturbed > LIMITS.disturbed_launch,
-            LeftOut.FAILED: tally.verdict == Verdict.FAIL,
-            LeftOut.NOT_MEASURED: tally.measured_part < LIMITS.measured_part,
+            LeftOutAs.EXCLUDED: bool(session.excluded),
+            LeftOutAs.TAGGED: bool(labels) and not labels & set(tags),
+            LeftOutAs.DISTURBED: tally.disturbed > LIMITS.disturbed_launch,
+            LeftOutAs.FAILED: tally.verdict == Verdict.FAIL,
+            LeftOutAs.NOT_MEASURED: tally.measured_part < LIMITS.measured_part,
         }
         return next((r for r, holds in reasons.items() if holds and r not in also), None)
 
@@ -120,13 +116,8 @@ def _in_order(sessions: Iterable[Session]) -> list[Session]:
 def select(
     text: str, store: Store, other: Sequence[Session] = (), excluded_too: bool = False
 ) -> Selection:
-    """The sessions that a text names.
-
-    Args:
-        text: see above.
-        store: where they are stored.
-        other: the sessions of the other side, which "earlier" sessions are before.
-        excluded_too: whether every word names excluded sessions, too.
+    """The stored sessions that a text names. "earlier" ones are before those of the other side.
+    `excluded_too`: every word names excluded sessions, too.
 
     Raises:
         SelectionError: the text names none.
@@ -170,14 +161,8 @@ def _group(
             raise SelectionError("'earlier' is before the other side; name that one otherwise")
         kinds, names = {session.kind for session in other}, {session.uuid for session in other}
         start = min(session.start for session in other)
-        before = [
-            session
-            for session in sessions
-            if session.start <= start
-            and session.uuid not in names
-            and session.kind in kinds
-            and SLOWER not in session.tags
-        ]
+        before = [s for s in sessions if s.start <= start and s.uuid not in names]
+        before = [s for s in before if s.kind in kinds and SLOWER not in s.tags]
         most = int(match[1] or len(before))
         return before[max(len(before) - most, 0) :]
     if match := re.fullmatch(rf"({DAY})|({DAY})?\.\.({DAY})?", word):

@@ -14,7 +14,7 @@ from bisection.core import paths
 from bisection.core.format import some
 from bisection.core.reasons.base import Text
 from bisection.core.verdicts import Verdict
-from bisection.runs.model import RunVerdict, TestResult
+from bisection.runs.run_verdict import RunVerdict, TestResult
 from bisection.store import sample_file
 from bisection.store.database import TIMEOUT, Store
 from bisection.store.sample_file import SPOOLED, Contents, Line, StoreError, write_samples
@@ -94,10 +94,8 @@ def _facts(verdict: RunVerdict) -> dict[str, str]:
 
 def import_file(store: Store, home: Path | str, path: Path | str) -> tuple[set[str], int]:
     """Stores the sessions of a sample file, or of the one in a results folder, and keeps a copy
-    below `home`: the record of them there. Forgotten sessions stay forgotten.
-
-    Returns:
-        The identifiers of all its sessions, and how many were not stored before.
+    below `home`: the record of them there. Forgotten sessions stay forgotten. Returns the
+    identifiers of all its sessions, and how many were not stored before.
 
     Raises:
         StoreError: the file cannot be read, or a session is of no system or tier: no session could

@@ -19,7 +19,7 @@ import time
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))  # started anywhere
-from bisection.core import paths, references
+from bisection.core import paths, reference_files
 from bisection.core.units import UNITS
 from bisection.kernels import tables
 
@@ -78,7 +78,7 @@ def of_jacobi(case):
     check = "eigen_guess" if "--guess-error" in sys.argv else "eigen"
     place = {"$partition": "localhost:default", "method": "jacobi", "geometry": f"{RANKS}x1"}
     entry = yaml.safe_load((paths.ROOT / "reference/systems/localhost.yaml").read_text())[check]
-    asserted = references.lookup(entry, {**place, "case": case})
+    asserted = reference_files.lookup(entry, {**place, "case": case})
     return {name: metric(name, bounds[0]) for name, bounds in asserted.items()}
 
 

@@ -29,7 +29,7 @@ from bisection.core.verdicts import Verdict
 from bisection.judge.evidence import Evidence
 from bisection.report import page as pages
 from bisection.report.model import Report
-from bisection.runs.model import JudgedMetric, RunVerdict
+from bisection.runs.run_verdict import JudgedMetric, RunVerdict
 from bisection.store.database import Session
 from interconnect.blame import judge
 

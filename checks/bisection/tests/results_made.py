@@ -7,7 +7,7 @@ from bisection.core.reasons.launches import OutOfBounds
 from bisection.core.reasons.machines import SlowMemory
 from bisection.core.verdicts import Verdict
 from bisection.kernels.launch_record import LaunchRecord
-from bisection.runs.model import JudgedMetric, RunVerdict, TestResult
+from bisection.runs.run_verdict import JudgedMetric, RunVerdict, TestResult
 
 SLOW_MEMORY = SlowMemory(host="n2", rate=9e9, median=12e9, cores=1)
 RECORDED = {item.name for item in dataclasses.fields(LaunchRecord)}

@@ -15,7 +15,7 @@ from bisection.core.verdicts import Exit, Verdict
 from bisection.judge import decision, network, rule
 from bisection.judge.evidence import Evidence
 from bisection.kernels.results import ResultError
-from bisection.runs.model import RunVerdict
+from bisection.runs.run_verdict import RunVerdict
 from interconnect import rulings
 from interconnect.blame import judge
 from interconnect.effects import observations

@@ -17,7 +17,7 @@ from bisection.judge.evidence import Evidence
 from bisection.report import exports
 from bisection.report import page as pages
 from bisection.report.run import counted
-from bisection.runs.model import Request, RunVerdict
+from bisection.runs.run_verdict import Request, RunVerdict
 from interconnect import maps
 from interconnect.blame import judge
 from interconnect.pairs import KINDS

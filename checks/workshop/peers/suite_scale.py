@@ -24,12 +24,13 @@ import numpy as np
 
 from bisection.core import paths
 from bisection.core.identity import Geometry
+from bisection.core.reasons.base import as_data
 from bisection.kernels import adapters, layouts, results
 from bisection.kernels.launch_record import LaunchRecord
 from bisection.night.night import Night, conclude
 from bisection.report import gather
-from bisection.runs import folder, report
-from bisection.runs.model import Request, RunVerdict
+from bisection.runs import folder, reframe_report
+from bisection.runs.run_verdict import Request, RunVerdict
 from bisection.store import sync
 from bisection.store.database import Store
 from workshop.peers.store_scale import DAY, cost_of
@@ -161,7 +162,7 @@ def entries(nodes: int, stage: Path, factors: np.ndarray) -> list[dict[str, Any]
             controls={"clock": 2.9, "serial": 1e-3},
             slowest=hosts[9],
         )
-        more = {"fixture": True, "launch_record": record.as_json(), "job_nodelist": hosts}
+        more = {"fixture": True, "launch_record": as_data(record), "job_nodelist": hosts}
         more |= {"stagedir": str(stage / kernel), "case": f"case{number}", "layout": "mpi"}
         listed.append(results_made.entry(f"Launch{number}", **PLACE, **more, perfvalues={}))
     for test, row in enumerate(factors):
@@ -215,7 +216,7 @@ def end_run(file: str) -> None:
 def read(file: Path) -> RunVerdict:
     """A run, by ReFrame's report in a file."""
     request = Request("interconnect", "lab", "system")
-    return replace(report.read(report.load_report(file)), request=request)
+    return replace(reframe_report.read(reframe_report.load_report(file)), request=request)
 
 
 def measure(home: Path, nodes: int, nights: int) -> Iterator[tuple[str, Figure]]:

@@ -6,6 +6,7 @@ out: `Text("...")`. Nothing reads words back.
 """
 
 import json
+from collections.abc import Mapping
 from dataclasses import fields
 from types import ModuleType
 from typing import Any
@@ -13,27 +14,6 @@ from typing import Any
 from bisection.core import causes
 from bisection.core.reasons import base, launches, machines, network, performance
 from bisection.core.reasons.base import Reason, Text
-from bisection.core.reasons.launches import (
-    Blocked,
-    Disturbed,
-    Hang,
-    Infrastructure,
-    MpiError,
-    NetworkError,
-    Starved,
-    Stopped,
-    Unconfirmed,
-)
-from bisection.core.reasons.machines import (
-    AdapterDiffers,
-    AdapterErrors,
-    BusyCores,
-    SlowClock,
-    SlowCores,
-    SlowMemory,
-    SlowWriter,
-    TcpLosses,
-)
 
 
 def kinds_in(*topics: ModuleType) -> dict[str, type[Reason]]:
@@ -51,19 +31,26 @@ KINDS = kinds_in(*TOPICS)
 
 Kinds = tuple[type[Reason], ...]
 # Something else had the cores of a launch that ended well, so that its times say nothing.
-DISTURBED: Kinds = (Disturbed, Starved, Stopped, Unconfirmed)
+DISTURBED: Kinds = (launches.Disturbed, launches.Starved, launches.Stopped, launches.Unconfirmed)
 # Whose fault a stopped launch is, as the table of causes says: the machine's, which has failed it
-MACHINE_FAULTS: Kinds = (Hang, *(KINDS[kind] for kind in causes.kinds(causes.FAILED)))
+MACHINE_FAULTS: Kinds = (launches.Hang, *(KINDS[kind] for kind in causes.kinds(causes.FAILED)))
 # ... by its library or its network, of which the host that reports it need not be the fault;
-REPORTED: Kinds = (MpiError, NetworkError)
+REPORTED: Kinds = (launches.MpiError, launches.NetworkError)
 # ... or that of what is around it, which leaves the launch unmeasured.
 OUTER_FAULTS: Kinds = (
-    *(Blocked, Infrastructure),
+    launches.Blocked,
+    launches.Infrastructure,
     *(KINDS[kind] for kind in causes.kinds(causes.NOT_MEASURED)),
 )
 # What a launch shows of a host: it is slow; its adapters are faulty.
-SLOW_HOSTS = (SlowClock, SlowCores, SlowMemory, BusyCores, SlowWriter)
-ADAPTER_FAULTS = (AdapterErrors, AdapterDiffers, TcpLosses)
+SLOW_HOSTS = (
+    machines.SlowClock,
+    machines.SlowCores,
+    machines.SlowMemory,
+    machines.BusyCores,
+    machines.SlowWriter,
+)
+ADAPTER_FAULTS = (machines.AdapterErrors, machines.AdapterDiffers, machines.TcpLosses)
 
 
 def read_reason(stored: Any) -> Reason | None:
@@ -83,8 +70,7 @@ def read_reason(stored: Any) -> Reason | None:
         return Text(str(stored))
     try:
         kind = _kind(stored["code"])
-        known = {part.name for part in fields(kind)} & stored.keys()
-        reason = kind.stored({name: _frozen(stored[name]) for name in known})
+        reason = kind.stored(known_fields(kind, stored))
         str(reason)  # fields of other types than its own have no words
     except (TypeError, ValueError, LookupError, AttributeError):
         return Text(json.dumps(stored))
@@ -100,8 +86,13 @@ def _kind(code: str) -> type[Reason]:
     return kinds_in(reasons)[code]
 
 
+def known_fields(kind: Any, stored: Mapping[str, Any]) -> dict[str, Any]:
+    """The fields of a dataclass that JSON has, without unknown ones: lists as tuples, and reasons
+    as such."""
+    return {part.name: _frozen(stored[part.name]) for part in fields(kind) if part.name in stored}
+
+
 def _frozen(value: Any) -> Any:
-    """`value`, of JSON, as a field of a Reason has it."""
     if isinstance(value, list):
         return tuple(map(_frozen, value))
-    return read_reason(value) if isinstance(value, dict) else value
+    return read_reason(value) if isinstance(value, dict) and "code" in value else value

@@ -63,15 +63,7 @@ def _place(host: str, rank: int | str | None) -> str:
 
 
 def span(low: float | None, high: float | None) -> str:
-    """Words limits.
-
-    Args:
-        low: the lower limit, None if it is open.
-        high: the upper limit, None if it is open.
-
-    Returns:
-        Both, such as 0.61..1.79.
-    """
+    """Limits, such as 0.61..1.79; None is open."""
     return "..".join("open" if end is None else number(end) for end in (low, high))
 
 
@@ -293,7 +285,6 @@ def jobs_left(scheduler: str, jobs: Iterable[str]) -> str:
     return f"left in the queue: {', '.join(jobs)}{mend}"
 
 
-@dataclass(frozen=True, kw_only=True)
 class NotEnded(LaunchFault):
     code = "NOT_ENDED"
 
@@ -310,9 +301,8 @@ class NoSpace(LaunchFault):
     error: str = ""
 
     def words(self) -> str:
-        free, needed = f"{self.free / 1e6:.0f} MB", f"{self.needed / 1e6:.0f} MB"
-        lack = f"no space left on {self.place} ({free} free, a build takes {needed})"
-        return self.error or lack
+        lack = f"{self.free / 1e6:.0f} MB free, a build takes {self.needed / 1e6:.0f} MB"
+        return self.error or f"no space left on {self.place} ({lack})"
 
 
 # ---- a launch ----
@@ -407,12 +397,10 @@ class SeatFault(Reason):
         return self.text
 
 
-@dataclass(frozen=True, kw_only=True)
 class CoreShared(SeatFault):
     code = "CORE_SHARED"
 
 
-@dataclass(frozen=True, kw_only=True)
 class CoreUnbound(SeatFault):
     code = "CORE_UNBOUND"
 
@@ -476,9 +464,9 @@ class Starved(Reason):
     waited: float
 
     def words(self) -> str:
+        ran = f"the processes ran {self.ran:.0%} of the time"
         return (
-            f"the processes ran {self.ran:.0%} of the time and waited {self.waited:.0%} for a "
-            "core: other processes or a CPU quota took it"
+            f"{ran} and waited {self.waited:.0%} for a core: other processes or a CPU quota took it"
         )
 
 

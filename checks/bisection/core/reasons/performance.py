@@ -198,7 +198,6 @@ class TwoStates(Reason):
         return f"two states, 1.0 and {self.gap:.2f}: in the slower one {nights}"
 
 
-@dataclass(frozen=True, kw_only=True)
 class AfterChange(Text):
     """Continues a sentence that begins with the change itself."""
 

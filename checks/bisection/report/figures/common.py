@@ -12,7 +12,7 @@ from bisection.core.verdicts import Verdict
 from bisection.report.svg.plots import Curve
 from bisection.report.svg.style import Legend, layout_rank
 from bisection.report.tables import Table, cells_table
-from bisection.runs.model import TestResult
+from bisection.runs.run_verdict import TestResult
 
 GROUPS, PANELS = 8, 24  # that a section shows at most; the rest is counted
 # Pixels of a panel where one, two or three are beside each other in a page of 1280.

@@ -11,7 +11,7 @@ from bisection.analysis.retest import TURNS
 from bisection.core.verdicts import Verdict
 from bisection.judge import rule
 from bisection.judge.hosts import slow_hosts
-from bisection.runs.model import RunVerdict
+from bisection.runs.run_verdict import RunVerdict
 
 NAMES = [f"n{number:02}" for number in range(64)]
 SLOWER = np.log(1.15)

@@ -13,11 +13,11 @@ from made_up import case, noise, session, sessions
 
 from bisection.analysis import propose as proposals
 from bisection.commands import references
-from bisection.core.references import path as references_path
+from bisection.core.reference_files import path as references_path
 from bisection.core.thresholds import LIMITS
 from bisection.core.verdicts import BisectionError
 from bisection.judge.evidence import Evidence, of_nights
-from bisection.runs.model import RunVerdict
+from bisection.runs.run_verdict import RunVerdict
 from bisection.sites.reference_edit import EditableReferences
 from bisection.store import sync
 from bisection.store.marks import Mark

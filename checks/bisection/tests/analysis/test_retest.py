@@ -23,7 +23,7 @@ from bisection.night.measure import request_of_retest
 from bisection.report.exports import nodecheck
 from bisection.report.model import Report
 from bisection.report.run import counted
-from bisection.runs.model import Request, RunVerdict
+from bisection.runs.run_verdict import Request, RunVerdict
 from bisection.store.database import Metric
 from bisection.store.selection import SLOWER
 

@@ -14,7 +14,7 @@ from bisection.core.commands import Answer
 from bisection.core.thresholds import LIMITS
 from bisection.rfm.queue import nodelist
 from bisection.runs import command
-from bisection.runs.model import Request
+from bisection.runs.run_verdict import Request
 from bisection.schedulers import slurm as slurm_module
 
 FOUR = ["n1", "n2", "n3", "n4"]

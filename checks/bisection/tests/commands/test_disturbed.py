@@ -26,7 +26,7 @@ from bisection.kernels import results
 from bisection.night import night as steps
 from bisection.night.measure import request_of_reruns
 from bisection.report import run as run_report
-from bisection.runs.model import JudgedMetric, Request, RunVerdict
+from bisection.runs.run_verdict import JudgedMetric, Request, RunVerdict
 
 BUSY = "other processes use 1.5 of 2 cores (grep 1.4)"
 

@@ -16,12 +16,12 @@ from made_up import sessions, store
 from running import CHECKS, ONE, SITES, of_other_sources, run_in, start
 
 from bisection.core import paths
-from bisection.core.reasons.base import clause
+from bisection.core.reasons.base import as_data, clause
 from bisection.core.reasons.launches import LeftOut
 from bisection.core.verdicts import Exit, Verdict
 from bisection.kernels import launch_faults
 from bisection.night import night as steps
-from bisection.runs.model import RunVerdict
+from bisection.runs.run_verdict import RunVerdict
 from bisection.store import sample_file, sync
 from bisection.store.nights import Nights
 from bisection.store.selection import select
@@ -109,7 +109,7 @@ def test_records_that_tests_make_up_have_the_shape_of_real_ones(first):
     session, cases = next(sample_file.read_samples(first.folder / sample_file.SPOOLED))
     sample = next(c for c in cases if "time" in c["metrics"])
     made_up_launch, _ = results_made.launched(exit_code=0, geometry="2x1", work="")
-    record = json.loads(json.dumps(made_up_launch.record.as_json()))
+    record = json.loads(json.dumps(as_data(made_up_launch.record)))
     pairs = {
         "test": (results_made.entry(), test),
         "report": (results_made.report()["session_info"], report["session_info"]),

@@ -16,7 +16,7 @@ from bisection.core import paths
 from bisection.core.verdicts import Exit, Grade, Verdict
 from bisection.judge import decision, rule
 from bisection.night import night as steps
-from bisection.runs.model import Request, RunVerdict
+from bisection.runs.run_verdict import Request, RunVerdict
 from bisection.store import sample_file, sync
 from bisection.store.selection import SLOWER
 

@@ -9,13 +9,14 @@ from bisection.judge.hosts import slow_clocks, slow_hosts, slow_writers
 from bisection.kernels import results
 
 
-def on_hosts(**clocks):
-    """The part of a result that says at how many GHz each host's ranks ran."""
-    seats = [
-        {"host": host, "ghz": ghz if isinstance(ghz, list) else [ghz]}
-        for host, of_host in clocks.items()
-        for ghz in of_host
-    ]
+def on_hosts(**hosts):
+    """The part of a result that says at how many GHz each host's ranks ran: one reading, several,
+    or one with the kind of core."""
+    seats = []
+    for host, rank in ((host, rank) for host, ranks in hosts.items() for rank in ranks):
+        ghz, kind = rank if isinstance(rank, tuple) else (rank, "")
+        ghz = ghz if isinstance(ghz, list) else [ghz]
+        seats.append({"host": host, "ghz": ghz, "kind": kind})
     return {"layout": layout_of(seats), "results": []}
 
 
@@ -43,16 +44,6 @@ def test_hosts_with_a_slow_clock(clocks, slow):
 P, E = (3.9, "0"), (2.8, "1")  # GHz and kind of the cores of a hybrid processor
 
 
-def on_kinds(**hosts):
-    """A result of these hosts, of each the GHz and the kind of core of its ranks."""
-    seats = [
-        {"host": host, "ghz": [ghz], "kind": kind}
-        for host, ranks in hosts.items()
-        for ghz, kind in ranks
-    ]
-    return {"layout": layout_of(seats), "results": []}
-
-
 @pytest.mark.parametrize(
     ("hosts", "slow"),
     [
@@ -73,7 +64,7 @@ def on_kinds(**hosts):
     ],
 )
 def test_a_clock_is_judged_by_those_of_its_kind_of_core(hosts, slow):
-    reasons = slow_clocks(on_kinds(**hosts))
+    reasons = slow_clocks(on_hosts(**hosts))
     assert {r.host: (r.rank, r.median) for r in reasons} == slow
     for reason in reasons:
         assert f"that of such cores in the launch {reason.median:.2f} GHz" in clause(reason)

@@ -33,7 +33,7 @@ from bisection.night import night as steps
 from bisection.report import exports, gather, sections
 from bisection.report import run as run_report
 from bisection.report.model import CODES, STATES, UNCERTAIN, Report, headline
-from bisection.runs.model import Request, RunVerdict
+from bisection.runs.run_verdict import Request, RunVerdict
 from bisection.store.selection import SLOWER, select
 from interconnect.blame import Blame, Judged, Level
 from interconnect.impact import Impact

@@ -13,11 +13,11 @@ from bisection.core.reasons.machines import AdapterErrors, TcpLosses
 from bisection.core.reasons.performance import FactChanged
 from bisection.judge import decision, rule
 from bisection.judge.evidence import DisturbedRerun, Evidence, Retest
-from bisection.judge.launches import faulty_hosts
+from bisection.judge.launch_rulings import faulty_hosts
 from bisection.kernels.launch_record import LaunchRecord
 from bisection.report.run import text
-from bisection.runs.model import JudgedMetric, RunVerdict
-from bisection.runs.report import log_troubles, read
+from bisection.runs.reframe_report import log_troubles, read
+from bisection.runs.run_verdict import JudgedMetric, RunVerdict
 
 
 def judge(*entries):
@@ -140,8 +140,8 @@ def test_troubles_in_the_log_are_found():
     [(0.0, "lower", -0.5), (1.5, "lower", 1), (2.0, "lower", 1.5), (1.5, "higher", 0)],
 )
 def test_used_is_0_on_the_better_bound_and_1_on_the_worse(value, better, used):
-    assert JudgedMetric("m", value, "ratio", 0.5, 1.5, "pass", better).used == used
-    assert JudgedMetric("m", value, "s", None, None, "pass", better).used == 0
+    assert JudgedMetric("m", value, "ratio", 0.5, 1.5, "pass", better).allowance_used == used
+    assert JudgedMetric("m", value, "s", None, None, "pass", better).allowance_used == 0
 
 
 @pytest.mark.parametrize(("layout", "geometry"), [("mpi", "2x1"), ("node", "1x2"), ("scaling", "")])

@@ -24,7 +24,7 @@ from bisection.core.reasons.launches import (
 from bisection.judge import decision
 from bisection.kernels import launch_faults
 from bisection.kernels.launch_faults import Ended, Said
-from bisection.runs.report import failure, read
+from bisection.runs.reframe_report import failure, read
 from bisection.schedulers import slurm as slurm_module
 
 LAST = "bx_verification_check: 'energy' in 'eV': too many checks in one method"

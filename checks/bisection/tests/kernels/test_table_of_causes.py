@@ -19,7 +19,7 @@ from bisection.kernels import launch_faults
 from bisection.kernels.launch_faults import Ended
 from bisection.report import exports
 from bisection.report.model import Report
-from bisection.runs.report import read
+from bisection.runs.reframe_report import read
 from bisection.schedulers import slurm as slurm_module
 
 HERE = Path(__file__).parent

@@ -11,7 +11,7 @@ from bisection.core.reasons.launches import OutOfBounds, ReframeText
 from bisection.core.verdicts import Verdict
 from bisection.report import run as run_report
 from bisection.report.lines import commanded
-from bisection.runs.model import JudgedMetric, RunVerdict
+from bisection.runs.run_verdict import JudgedMetric, RunVerdict
 
 BUILT = "GNU 12.2.0; Open MPI v4.1.4; fftw 3.3.10; hdf5 1.10.8; openblas 0.3.21"
 SUITE = {

@@ -289,28 +289,33 @@ class TestTurn:
         assert submitted == [launch, judge, judge]
 
     def test_ends_a_day_after_the_last_launch_or_at_the_deadline(self, monkeypatch):
-        """Behind a job that Slurm never starts, after its time limit, too."""
+        """Behind a job that Slurm never starts, a time limit after that was cancelled."""
         monkeypatch.delenv(queue.DEADLINE, raising=False)
-        monkeypatch.setattr(queue, "_last_ran", [0.0])
-        line = [job(100.0), job(100.0), job(200.0)]
+        monkeypatch.setattr(queue, "_waits_since", [0.0])
+        line = [job(100.0), job(100.0), job(200.0), job(200.0)]
         monkeypatch.setattr(queue, "queued", line)
-        first, second, third = line
+        first, second, third, fourth = line
 
-        def overdue(now, **states):
+        def overdue(now, changed=first, **states):
             monkeypatch.setattr(queue.time, "time", lambda: now)
-            vars(first).update(states)
+            vars(changed).update(states)
             return queue.overdue(line)
 
         assert overdue(159.0) == []
         assert overdue(160.0) == [first]
-        assert overdue(160.0 + 900.0) == [first, second]
-        assert overdue(1100.0, state="RUNNING") == []
-        assert overdue(1110.0, state="COMPLETED", completion_time=1105.0) == []
-        assert overdue(1170.0, state="CANCELLED", is_cancelling=True) == [second]  # by the run
-        assert overdue(1110.0 + 60.0 + 900.0) == [second, third]
+        assert overdue(161.0, state="CANCELLED", is_cancelling=True) == []  # by the run
+        assert overdue(160.0 + 899.0) == []
+        assert overdue(160.0 + 900.0) == [second]
+        assert overdue(1100.0, second, state="RUNNING") == []
+        assert overdue(1110.0, second, state="COMPLETED", completion_time=1105.0) == []
+        monkeypatch.setattr(queue, "queued", line[2:])
+        line[:2] = []
+        assert overdue(1110.0 + 59.0) == []
         monkeypatch.setenv(queue.DEADLINE, "1165.0 3600.0")
         assert overdue(1164.0) == []
-        assert overdue(1165.0) == [second, third]
+        assert overdue(1165.0) == [third, fourth]
+        monkeypatch.delenv(queue.DEADLINE)
+        assert overdue(1110.0 + 60.0) == [third]
 
 
 def job(submitted):

@@ -18,7 +18,7 @@ from bisection.judge import decision
 from bisection.night.measure import measure
 from bisection.runs.command import Progress, rerun
 from bisection.runs.folder import new_folder
-from bisection.runs.model import Request
+from bisection.runs.run_verdict import Request
 
 
 def test_progress(tmp_path):
@@ -93,7 +93,7 @@ import sys
 from pathlib import Path
 from bisection.core import paths
 from bisection.runs.command import watch
-from bisection.runs.model import Request
+from bisection.runs.run_verdict import Request
 paths.ROOT = Path.cwd()
 watch(Request(command=["sh", "-c", sys.argv[1]]), paths.ROOT, print)
 """

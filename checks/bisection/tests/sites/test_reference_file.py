@@ -10,8 +10,8 @@ import yaml
 from reframe.core.pipeline import RegressionTestDict, RegressionTestPlugin, _KeyMatchingDict
 from running import SITES
 
-from bisection.core import references
-from bisection.core.references import choose, lookup
+from bisection.core import reference_files
+from bisection.core.reference_files import choose, lookup
 from bisection.kernels import tables
 from bisection.sites.reference_rules import reference_defects
 from bisection.sites.site_files import Site
@@ -211,7 +211,7 @@ WITH_A_GAP = TREE.replace(".*: {ratio_alltoallv: [1.0, -0.5, 0.5], ", "md: {")
 
 @pytest.mark.parametrize("text", [None, WITH_A_GAP], ids=["localhost", "gap"])
 def test_references_are_those_that_reframe_finds(site, text):
-    content = yaml.safe_load(text or references.path("localhost").read_text())
+    content = yaml.safe_load(text or reference_files.path("localhost").read_text())
     cases = [c for c in site.cases if c["check"] in content and c["geometry"] is not None]
     cases += [{**c, **e} for c in cases for e in ({"geometry": "2x1"}, {"$partition": "a:b"})]
     known = [lookup(content[case["check"]], case) for case in cases]

@@ -6,7 +6,7 @@ import pytest
 import yaml
 
 from bisection.advice import sources
-from bisection.core import paths, references
+from bisection.core import paths, reference_files
 from papers import observables
 from papers.observables import Kind, Observable, Point, Unmeasured
 from workshop.papers.published import md_times
@@ -114,7 +114,7 @@ def test_published_ratios_are_those_of_the_tables():
 
 @pytest.mark.parametrize("machine", observables.machines())
 def test_references_of_simulated_systems_are_the_published_values(machine):
-    path = references.path(machine)
+    path = reference_files.path(machine)
     checks = yaml.safe_load(path.read_text(encoding="utf-8")) if path.exists() else {}
     wanted = {}
     for finding in observables.findings():
@@ -133,7 +133,7 @@ def test_references_of_simulated_systems_are_the_published_values(machine):
     }
     assert given.keys() == wanted.keys()
     for key, (low, high) in wanted.items():
-        assert references.faults(given[key]) == []
-        least, most = references.span_of(given[key])
+        assert reference_files.faults(given[key]) == []
+        least, most = reference_files.span_of(given[key])
         assert least == pytest.approx(low, abs=2e-4 * most), key
         assert most == pytest.approx(high, rel=1e-3) or (most > 999 and math.isinf(high)), key

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from bisection.core import paths
-from bisection.core.format import some
+from bisection.core.format import finite, some
 
 Case = Mapping[str, Any]  # the values by which references of a test on a partition are found
 
@@ -55,12 +55,9 @@ def faults(reference: Any) -> list[str]:
         if number is None:
             wrong.append(f"the {part} is open")
         elif isinstance(number, str):
-            wrong.append(
-                f"the {part} {number!r} is text, not a number (YAML wants 9.0e+6, not 9e6)"
-            )
-        elif type(number) is bool or not (
-            isinstance(number, int | float) and abs(number) < math.inf
-        ):
+            text = f"{number!r} is text, not a number (YAML wants 9.0e+6, not 9e6)"
+            wrong.append(f"the {part} {text}")
+        elif not finite(number):
             wrong.append(f"the {part} {number} is not a finite number")
     if wrong:
         return wrong
@@ -82,15 +79,8 @@ def is_index(names: Any) -> bool:
 
 
 def lookup(entry: Any, case: Case) -> Mapping[str, Any] | None:
-    """The references of a test case.
-
-    Args:
-        entry: the check's part of a reference file.
-        case: the test case.
-
-    Returns:
-        metric -> reference; None if the $index is not usable, a defect of its own.
-    """
+    """The references of a test case in its check's part of a reference file, metric -> reference;
+    None if the $index is not usable, a defect of its own."""
     if entry is None:
         return {}
     index = entry.get("$index") if isinstance(entry, dict) else None
@@ -103,12 +93,8 @@ def lookup(entry: Any, case: Case) -> Mapping[str, Any] | None:
 def is_new_method(entry: Mapping[str, Any], case: Case, others: Collection[str]) -> bool:
     """True if the place of a test case has references of other methods, and none of its own.
 
-    A key that is no method of the check may be the test's own, mistyped: then it is False.
-
-    Args:
-        entry: the check's part of a reference file, which has a usable $index.
-        case: the values of the test case by the names in $index.
-        others: the other methods of the check.
+    A key that is no method of the check may be the test's own, mistyped: then it is False. `entry`
+    is the check's part of a reference file, with a usable $index; `others` are its other methods.
     """
     data, unmatched = _descend(entry, case)
     if unmatched != "method" or not isinstance(data, dict) or not data:

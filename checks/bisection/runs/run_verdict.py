@@ -2,11 +2,17 @@
 
 import functools
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, fields, replace
-from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, TypeVar
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 from bisection.core.identity import TestId, parsed
-from bisection.core.reasons import DISTURBED, MACHINE_FAULTS, OUTER_FAULTS, read_reason
+from bisection.core.reasons import (
+    DISTURBED,
+    MACHINE_FAULTS,
+    OUTER_FAULTS,
+    known_fields,
+    read_reason,
+)
 from bisection.core.reasons.base import Reason
 from bisection.core.reasons.launches import (
     Bounds,
@@ -26,23 +32,12 @@ if TYPE_CHECKING:  # loads where a network was measured
     from interconnect.network_verdict import Interconnect
 
 
-def _fields(kind: type, stored: Mapping[str, Any]) -> dict[str, Any]:
-    return {part.name: stored[part.name] for part in fields(kind) if part.name in stored}
-
-
-R = TypeVar("R", bound=Reason)
-
-
-def read_as(kind: type[R], stored: Any) -> R:
-    """A stored reason of this kind; LookupError if it is of another one."""
-    reason = read_reason(stored)
-    if not isinstance(reason, kind):
-        raise LookupError(f"{stored} is no {kind.__name__}")
-    return reason
-
-
-def read_each(kind: type[R], stored: Iterable[Any]) -> tuple[R, ...]:
-    return tuple(read_as(kind, each) for each in stored)
+def read_each(kind: Any, stored: Iterable[Any]) -> tuple[Any, ...]:
+    """Stored reasons of this kind; LookupError if one is of another."""
+    reasons = tuple(map(read_reason, stored))
+    if not all(isinstance(reason, kind) for reason in reasons):
+        raise LookupError(f"not all of {stored} are {kind}")
+    return reasons
 
 
 @dataclass(frozen=True)
@@ -72,7 +67,7 @@ class JudgedMetric:
         return self.verdict == "fail"
 
     @property
-    def used(self) -> float:
+    def allowance_used(self) -> float:
         """How much of what is allowed is used: 0 on the better bound, 1 on the worse one, more
         where it is too bad, below 0 where it is too good."""
         if self.low is None or self.high is None or self.high <= self.low:
@@ -151,16 +146,16 @@ class TestResult(TestId):
         """A test of verdict.json, whose launches are `records`."""
         system, _, partition = case["partition"].partition(":")
         values = {
-            **_fields(cls, case),
+            **known_fields(cls, case),
             "system": system,
             "partition": partition,
             "name": case["test"],
             "verdict": Verdict(case["verdict"]),
             "reason": read_reason(case["reasons"].get("cause")),
             "remark": read_reason(case["reasons"].get("remark")),
-            "metrics": tuple(JudgedMetric(**_fields(JudgedMetric, m)) for m in case["metrics"]),
-            "folders": tuple(case["folders"]),
-            "launches": tuple(case["launches"]),
+            "metrics": tuple(
+                JudgedMetric(**known_fields(JudgedMetric, metric)) for metric in case["metrics"]
+            ),
             "record": records[case["launch"]],
         }
         return cls(**values)
@@ -199,11 +194,19 @@ class Price(NamedTuple):
 class RunVerdict:
     """The tests of one run, what is wrong with the run as a whole, and what follows from both."""
 
-    # What is said of the run as a whole: the names of the tuples of reasons below.
-    REASONS: ClassVar = (
-        *("troubles", "failures", "slower", "outliers", "slow_nodes", "suspect_nodes"),
-        *("worse_components", "network", "alarms", "remarks"),
-    )
+    # What is said of the run as a whole: the tuples of reasons below, and their kinds.
+    REASONS: ClassVar[Mapping[str, Any]] = {
+        "troubles": Reason,
+        "failures": Reason,
+        "slower": Slower,
+        "outliers": Outlier,
+        "slow_nodes": SlowNode | HostFault,
+        "suspect_nodes": HostFault,
+        "worse_components": Reason,
+        "network": Reason,
+        "alarms": WorseSince,
+        "remarks": Reason,
+    }
 
     cases: tuple[TestResult, ...] = ()
     troubles: tuple[Reason, ...] = ()  # the run is not complete
@@ -319,30 +322,19 @@ class RunVerdict:
         """
         try:
             records = [LaunchRecord.read(record) for record in kept["launches"]]
-            network, reasons = kept["interconnect"], kept["reasons"]
+            network = kept["interconnect"]
+            reasons: dict[str, Any] = {
+                name: read_each(kind, kept["reasons"][name]) for name, kind in cls.REASONS.items()
+            }
             return cls(
                 cases=tuple(TestResult.from_dict(case, records) for case in kept["cases"]),
-                troubles=read_each(Reason, reasons["troubles"]),
-                failures=read_each(Reason, reasons["failures"]),
-                slower=read_each(Slower, reasons["slower"]),
-                outliers=read_each(Outlier, reasons["outliers"]),
-                slow_nodes=tuple(
-                    read_as(SlowNode, each)
-                    if each["code"] == SlowNode.code
-                    else read_as(HostFault, each)
-                    for each in reasons["slow_nodes"]
-                ),
-                suspect_nodes=read_each(HostFault, reasons["suspect_nodes"]),
-                worse_components=read_each(Reason, reasons["worse_components"]),
-                network=read_each(Reason, reasons["network"]),
-                alarms=read_each(WorseSince, reasons["alarms"]),
-                remarks=read_each(Reason, reasons["remarks"]),
+                **reasons,
                 interconnect=_on_network(network) if network else None,
                 price=Price(**kept.get("price", {})),
                 nights=kept["nights"],
                 seconds=kept["seconds"],
                 session=kept["session"],
-                request=Request(**_fields(Request, kept)),
+                request=Request(**known_fields(Request, kept)),
             )
         except (LookupError, TypeError):
             raise ValueError("of another version of Bisection; run again") from None

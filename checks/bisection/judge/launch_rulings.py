@@ -12,7 +12,7 @@ from bisection.core.thresholds import LIMITS
 from bisection.core.verdicts import Verdict
 from bisection.judge.evidence import DisturbedRerun, Evidence
 from bisection.kernels.launch_record import LaunchRecord
-from bisection.runs.model import Price, RunVerdict, TestResult
+from bisection.runs.run_verdict import Price, RunVerdict, TestResult
 
 
 def rule_price(verdict: RunVerdict, evidence: Evidence) -> RunVerdict:
@@ -43,15 +43,12 @@ def rule_reruns(verdict: RunVerdict, evidence: Evidence) -> RunVerdict:
     """Replaces disturbed launches by their reruns, and notes how often."""
     if not evidence.disturbed:
         return verdict
-    launches: set[tuple[str | int, ...]] = set()
     quiet = 0
     for part in evidence.disturbed:
         verdict, better = replaced(verdict, part)
-        launches.update(launch.launch for launch in part.launches)
         quiet += better
-    text = (
-        f"launches whose cores other processes used: {len(launches)}; quiet in the rerun: {quiet}"
-    )
+    count = len({launch.launch for part in evidence.disturbed for launch in part.launches})
+    text = f"launches whose cores other processes used: {count}; quiet in the rerun: {quiet}"
     return verdict.noting(remarks=[Text(text)])
 
 
@@ -95,10 +92,10 @@ def rule_hosts(verdict: RunVerdict, evidence: Evidence) -> RunVerdict:
     several = len(set().union(*(case.record.hosts for case in verdict.cases))) > 1
     slow = [fault for fault in faults if several and isinstance(fault, SLOW_HOSTS)]
     least = LIMITS.slow_launches
-    sure = [fault for fault in slow if fault.launches >= max(least, fault.share * fault.of)]
+    confirmed = [fault for fault in slow if fault.launches >= max(least, fault.share * fault.of)]
     suspect = [fault for fault in slow if fault.launches < least > fault.of]
     return verdict.noting(
-        remarks=[*faults, *named], slow_nodes=[*named, *sure], suspect_nodes=suspect
+        remarks=[*faults, *named], slow_nodes=[*named, *confirmed], suspect_nodes=suspect
     )
 
 

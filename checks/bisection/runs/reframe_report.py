@@ -32,7 +32,7 @@ from bisection.core.reasons.launches import (
 from bisection.core.verdicts import KernelExit, Verdict
 from bisection.kernels import launch_faults
 from bisection.kernels.launch_record import LaunchRecord
-from bisection.runs.model import JudgedMetric, RunVerdict, TestResult
+from bisection.runs.run_verdict import JudgedMetric, RunVerdict, TestResult
 from bisection.schedulers.scheduler import UNREACHABLE, hosts_of
 
 NONE_SELECTED = Text("no check was selected: ReFrame found none for this tier, name and partition")
@@ -55,7 +55,7 @@ def load_report(path: Path) -> dict[str, Any]:
 
 def read(
     report: Mapping[str, Any] | None,
-    log: str | None = None,
+    log: str = "",
     listing: Callable[[], str] | None = None,
     left: Sequence[str] | None = None,
     scheduler: str = "",
@@ -63,18 +63,16 @@ def read(
     """Reads a run; bisection.judge rules on it.
 
     Args:
-        report: ReFrame's report; None if there is none.
-        log: ReFrame's output; None if it was not kept.
-        listing: gives ReFrame's list of the selected test cases; asked for if the run stopped
-            early.
+        report: ReFrame's; None if there is none.
+        log: ReFrame's output; "" if it was not kept.
+        listing: gives ReFrame's list of the selected test cases, if the run stopped early.
         left: jobs that are in the queue after the run; None if nobody looked.
-        scheduler: ReFrame's name of that of these jobs.
+        scheduler: of these jobs, by ReFrame's name.
 
     Raises:
         KeyError, TypeError, ...: the report is not one of ReFrame's.
     """
-    troubles = log_troubles(log) if log is not None else []
-    log = log or ""
+    troubles = log_troubles(log)
     if report is None:
         if not re.search(r"^\[=+\] Running [1-9]\d* check", log, re.M):
             return RunVerdict(troubles=tuple(troubles) or (NONE_SELECTED,))
@@ -190,6 +188,10 @@ def _key(entry: Entry) -> Key:
     return entry["unique_name"], f"{entry['system']}:{entry['partition']}", entry["environ"]
 
 
+def _needed(entry: Entry) -> list[Key]:
+    return [tuple(key) for key in entry.get("dependencies_actual") or []]
+
+
 def _records(entries: Mapping[Key, Entry]) -> dict[Key, LaunchRecord]:
     """The record of each launch and build; of a test that of the launch that it depends on. A test
     of launches in several layouts has hosts and facts of the first, and is as disturbed as the one
@@ -202,8 +204,7 @@ def _records(entries: Mapping[Key, Entry]) -> dict[Key, LaunchRecord]:
             hosts = record.hosts or tuple(hosts_of(entry.get("job_nodelist")))
             records[key] = replace(record, hosts=hosts)
     for key, entry in entries.items():
-        needed = [tuple(other) for other in entry.get("dependencies_actual") or []]
-        launches = [other for other in needed if other in records and records[other].kernel]
+        launches = [other for other in _needed(entry) if other in records and records[other].kernel]
         alike = [k for k in launches if entries[k].get("layout") == entry.get("layout")]
         record = records[(alike or launches)[0]] if launches else LaunchRecord()
         if len(launches) > 1:
@@ -220,11 +221,6 @@ def _records(entries: Mapping[Key, Entry]) -> dict[Key, LaunchRecord]:
                 record = replace(record, geometry="", work=None, wrong=())
         records.setdefault(key, record)
     return records
-
-
-def _launches(entry: Entry, entries: Mapping[Key, Entry]) -> tuple[str, ...]:
-    needed = (entries.get(tuple(key)) for key in entry.get("dependencies_actual") or [])
-    return tuple(each["display_name"] for each in needed if each and each.get("launch_record"))
 
 
 class _Known(NamedTuple):
@@ -248,6 +244,8 @@ def _case(entry: Entry, known: _Known) -> TestResult:
         reason = _build_error(entry, reason)
     if failed := tuple(metric.bounds for metric in metrics if metric.failed):
         reason = OutOfBounds(metrics=failed)
+    needed = (known.entries.get(key) for key in _needed(entry))
+    launches = tuple(o["display_name"] for o in needed if o and o.get("launch_record"))
     return TestResult(
         system=entry["system"],
         partition=entry["partition"],
@@ -260,7 +258,7 @@ def _case(entry: Entry, known: _Known) -> TestResult:
         hash=entry["hashcode"],
         run=entry["run_index"],
         fixture=entry["fixture"],
-        launches=() if entry["fixture"] else _launches(entry, known.entries),
+        launches=() if entry["fixture"] else launches,
         verdict=verdict,
         reason=reason,
         remark=read_reason(entry.get("remark")),
@@ -272,9 +270,8 @@ def _case(entry: Entry, known: _Known) -> TestResult:
 
 def _classify(entry: Entry, known: _Known) -> tuple[Verdict, Reason | None]:
     result, words = entry["result"], entry["fail_reason"] or ""
-    plain = re.sub(
-        r"^(sanity|performance|reframe|build|job) error: ", "", " ".join(words.strip().splitlines())
-    )
+    plain = " ".join(words.strip().splitlines())
+    plain = re.sub(r"^(sanity|performance|reframe|build|job) error: ", "", plain)
     recorded = read_reason(entry.get("reason")) or read_reason(plain) or Text()
     if result == "pass":
         return Verdict.PASS, None
@@ -331,10 +328,9 @@ def _build_error(entry: Entry, reason: Reason | None) -> Reason | None:
 
 def _root(entry: Entry, entries: Mapping[Key, Entry]) -> Entry:
     """The test case that kept this one from running: the last on the chain of what did not pass."""
-    for key in map(tuple, entry["dependencies_actual"] or []):
-        needed = entries.get(key)
-        if needed is not None and needed["result"] != "pass":
-            return _root(needed, entries)
+    for key in _needed(entry):
+        if key in entries and entries[key]["result"] != "pass":
+            return _root(entries[key], entries)
     return entry
 
 
@@ -363,12 +359,8 @@ SPAWNED = re.compile(
 
 
 def failure(text: str, seconds: float | None = None) -> Reason | None:
-    """The fault of a scheduler that ReFrame's reason for a failure, or its output, is about.
-
-    Args:
-        text: ReFrame's words.
-        seconds: how long ReFrame had the job.
-    """
+    """The fault of a scheduler that ReFrame's words, on a failure or all of its output, are about;
+    `seconds`: how long ReFrame had the job."""
     for spawned in SPAWNED.finditer(text):
         if match := COMMANDS.match(spawned["command"]):
             command = match[1]
