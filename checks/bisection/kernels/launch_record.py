@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from bisection.core.reasons import read_reason
-from bisection.core.reasons.base import Reason
+from bisection.core.reasons.base import Reason, as_data
 from bisection.core.reasons.launches import Disturbed, Starved, Stopped
 from bisection.core.reasons.machines import HostFault
 from bisection.kernels import adapters, results
@@ -45,15 +45,10 @@ class LaunchRecord:
     def with_result(
         self, result: results.Result, claimed: Sequence[str], notes: Iterable[HostFault] = ()
     ) -> "LaunchRecord":
-        """Returns the record with what the kernel recorded.
-
-        Args:
-            result: the kernel's result file.
-            claimed: network devices that the site file names for the partition.
-            notes: what libraries warned of.
-        """
+        """Returns the record with what the kernel recorded, and with what libraries warned of;
+        `claimed` are the network devices that the site file names for the partition."""
         build = result["build"]
-        libraries = [f"{name} {version}" for name, version in build["libraries"].items()]
+        libraries = map(" ".join, build["libraries"].items())
         controls, slowest = results.controls(result)
         stopped = results.stopped(result)
         return replace(
@@ -82,9 +77,7 @@ class LaunchRecord:
         return self.stopped or Disturbed(fraction=parts[0], waited=parts[1])
 
     def as_json(self) -> dict[str, Any]:
-        values = {item.name: getattr(self, item.name) for item in fields(self)}
-        values["stopped"] = self.stopped and self.stopped.as_dict()
-        return {**values, "host_faults": [reason.as_dict() for reason in self.host_faults]}
+        return as_data(self)
 
     def write(self, folder: Path | str) -> None:
         """Writes launch.json into the folder of the launch; a full disk is a fault of its own."""

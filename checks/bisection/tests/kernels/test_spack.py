@@ -148,7 +148,7 @@ def test_a_prefix_of_the_site_is_taken_at_its_word(place):
     file = place.repository / "spack-env" / "ours" / "spack.yaml"
     file.parent.mkdir()
     file.write_text("    - spec: openmpi@5.0.1\n      prefix: /opt/openmpi\n")
-    assert externals.survey_externals(file) == externals.Survey(file, {}, [], [])
+    assert externals.survey_externals(file) == externals.SystemPackages(file)
     assert "openmpi@5.0.1" in externals.render(file, DEBIAN)
 
 
