@@ -20,6 +20,7 @@ from bisection.core import paths
 from bisection.core.causes import CAUSES, NOT_MEASURED, Cause
 from bisection.core.commands import telling
 from bisection.core.format import short, some
+from bisection.core.grouping import grouped
 from bisection.core.reasons import KINDS
 from bisection.core.reasons.base import Reason
 from bisection.core.reasons.launches import (
@@ -210,12 +211,10 @@ def of_hang(ended: Ended) -> Hang | None:
     if limit is None:
         return Hang()
     reported = {host for listed in places.values() for _, host in listed}
-    unheard: dict[str, list[str]] = {}
-    for place in places_of(ended.folder):
-        if place.host not in reported:
-            unheard.setdefault(place.host, []).append(place.text)
+    others = (place for place in places_of(ended.folder) if place.host not in reported)
+    unheard = grouped(others, lambda place: place.host)
     silent = [pair for where in places if where.startswith(SILENT) for pair in places[where]]
-    silent += [(",".join(numbers), name) for name, numbers in unheard.items()]
+    silent += [(",".join(part.text for part in parts), host) for host, parts in unheard.items()]
     waiting = [
         (",".join(ranks for ranks, _ in listed), tuple(host for _, host in listed), where)
         for where, listed in places.items()

@@ -48,7 +48,7 @@ class LaunchRecord:
         """Returns the record with what the kernel recorded, and with what libraries warned of;
         `claimed` are the network devices that the site file names for the partition."""
         build = result["build"]
-        libraries = map(" ".join, build["libraries"].items())
+        libraries = [f"{name} {version}" for name, version in build["libraries"].items()]
         controls, slowest = results.controls(result)
         stopped = results.stopped(result)
         return replace(

@@ -150,7 +150,8 @@ def misplaced(
         listed.append(Text(f"{ran}, not on {asked.nodes} hosts"))
     for host, parts in sorted(hosts.items()):
         of_host = masks.get(host) if isinstance(masks, Mapping) else masks
-        kind = (id(of_host), *(id(side) for place in parts for side in place[2:4]))
+        sides = (side for place in parts for side in (place.cpus, place.threads))
+        kind = (id(of_host), *map(id, sides))  # those of one group share their sides
         if kind not in faults or (faults[kind] and bad < HOSTS):
             wrong = [*_misplaced_on(host, parts, asked, core_of(of_host), as_asked)]
             faults[kind] = len(wrong)
@@ -175,8 +176,8 @@ def _misplaced_on(
         text = f"{ranks} ranks ran on host {host}, not {asked.ranks_per_node}"
         yield SeatFault(host=host, text=text)
     owners: dict[Any, tuple[int, int | None, str]] = {}
-    seats = (seat for part in parts for seat in zip(*part[1:4], strict=True))
-    for number, of_rank, threads in seats:
+    seats = (zip(part.ranks, part.cpus, part.threads, strict=True) for part in parts)
+    for number, of_rank, threads in itertools.chain(*seats):
         if len(threads) != asked.threads:
             text = f"rank {number} on {host} ran {len(threads)} threads, not {asked.threads}"
             yield SeatFault(host=host, text=text)

@@ -117,7 +117,7 @@ def facts(result: Result) -> dict[str, str]:
         "compiler": build["compiler"],
         "flags": build["flags"],
         "MPI": build["mpi"],
-        "libraries": ", ".join(map(" ".join, build["libraries"].items())),
+        "libraries": ", ".join(f"{name} {text}" for name, text in build["libraries"].items()),
         "kernels": f"{build['version']} {build['commit']} {build['build_type']}",
         "kernels' sources": build["sources"][:12],
     }

@@ -217,9 +217,6 @@ def test_worlds_are_counted():
 
 
 NOT_KNOWN = ({}, "scontrol: slurm_load_jobs error: Invalid job id specified")
-TIME_LIMIT = (
-    "slurmstepd-n1: error: *** JOB 7 ON n1 CANCELLED AT 2026-11-21T09:09:32 DUE TO TIME LIMIT"
-)
 UNSTARTED = ({"JobState": "DEADLINE", "Reason": "DeadLine", "NodeList": ""}, "")
 STARTED = ({"JobState": "DEADLINE", "NodeList": "n1"}, "")
 RUNNING = ({"JobState": "RUNNING"}, "")
@@ -228,21 +225,20 @@ LEFT = {"why": UNLISTED, "jobs": ("7",)}
 
 
 @pytest.mark.parametrize(
-    ("end", "record", "words", "exit_code", "code", "values"),
+    ("end", "record", "exit_code", "code", "values"),
     [
-        (job("COMPLETED"), NOT_KNOWN, "", None, None, {}),
-        (job("NODE_FAIL"), NOT_KNOWN, "", 0, NodeFail, {"job": "7"}),
-        (job("COMPLETED"), NOT_KNOWN, TIME_LIMIT, None, Timeout, {"limit": 900}),
-        (job("CANCELLED", cancelling=True), NOT_KNOWN, "", None, Blocked, {"waited": 90}),
-        (job("COMPLETED"), RUNNING, "", None, Infrastructure, LEFT),
-        (job("DEADLINE"), UNSTARTED, "", None, Blocked, {"reason": "DeadLine"}),
-        (job("DEADLINE"), STARTED, "", None, Timeout, {"nodes": "n1"}),
-        (job("PREEMPTED"), NOT_KNOWN, "", None, Cancelled, {"state": "PREEMPTED"}),
+        (job("COMPLETED"), NOT_KNOWN, None, None, {}),
+        (job("NODE_FAIL"), NOT_KNOWN, 0, NodeFail, {"job": "7"}),
+        (job("CANCELLED", cancelling=True), NOT_KNOWN, None, Blocked, {"waited": 90}),
+        (job("COMPLETED"), RUNNING, None, Infrastructure, LEFT),
+        (job("DEADLINE"), UNSTARTED, None, Blocked, {"reason": "DeadLine"}),
+        (job("DEADLINE"), STARTED, None, Timeout, {"nodes": "n1"}),
+        (job("PREEMPTED"), NOT_KNOWN, None, Cancelled, {"state": "PREEMPTED"}),
     ],
 )
-def test_faults_in_the_record_of_a_job(monkeypatch, end, record, words, exit_code, code, values):
+def test_faults_in_the_record_of_a_job(monkeypatch, end, record, exit_code, code, values):
     monkeypatch.setattr(slurm_module, "job_record", lambda jobid: record)
-    ended = Ended(errors=words, exit_code=exit_code)
+    ended = Ended(exit_code=exit_code)
     assert is_of(launch_faults.of_job(end, ended), code, values)
     end.scheduler.registered_name = "local"
     assert launch_faults.of_job(end, ended) is None
