@@ -93,8 +93,8 @@ def of_launch(job: Any, ended: Ended) -> tuple[int | None, Reason | None]:
         which it then ended; None if the job did not come so far. And the cause, None if the kernel
         ended with an answer.
     """
-    said = Said(ended, job.launcher.registered_name)
-    death = said.first_death
+    printed = Printed(ended, job.launcher.registered_name)
+    death = printed.first_death
     if death and ended.exit_code:
         ended = replace(ended, exit_code=death.exit_code)
     exit_code = ended.exit_code
@@ -106,7 +106,7 @@ def of_launch(job: Any, ended: Ended) -> tuple[int | None, Reason | None]:
         return exit_code, fault
     own = last_line(ended.errors, ended.kernel)
     refused = exit_code in REFUSALS and own.startswith(f"bisection-{ended.kernel}:")
-    cause = of_worlds(ended.errors) or (None if refused else said.cause(late=bool(fault)))
+    cause = of_worlds(ended.errors) or (None if refused else printed.cause(late=bool(fault)))
     if isinstance(fault, OutOfMemory):  # the scheduler knows no node
         if isinstance(cause, OutOfMemory):
             return exit_code, replace(cause, job=fault.job, nodes=fault.nodes)
@@ -123,7 +123,7 @@ def of_launch(job: Any, ended: Ended) -> tuple[int | None, Reason | None]:
         words = f"the launch ended with exit code {exit_code} before the kernel began"
         line = short(telling(f"{ended.errors}\n{ended.output}"), LINE)
         return exit_code, NotStarted(
-            cause=words, host=first.host, rank=first.rank, line=line, next=said.lost
+            cause=words, host=first.host, rank=first.rank, line=line, next=printed.hint
         )
     line = last_line(ended.errors, ended.kernel, any_line=not death)
     if exit_code is None and not crashed:
@@ -135,16 +135,16 @@ def of_launch(job: Any, ended: Ended) -> tuple[int | None, Reason | None]:
         rank=first.rank,
         complete=crashed and ended.is_answered,  # only MPI had not ended
         line=line,
-        next=said.lost,
+        next=printed.hint,
     )
 
 
 def notes_of(ended: Ended, hosts: Sequence[str]) -> Iterator[LibraryWarns]:
     """Yields what libraries warned of in a launch that succeeded on these hosts."""
-    said = Said(ended, "")
-    for row, match in said.rows:
+    printed = Printed(ended, "")
+    for row, match in printed.rows:
         if row.notes:
-            facts = said.facts(row, match)
+            facts = printed.facts(row, match)
             # Of several hosts the words name none: no host is accused.
             host = _as_in(hosts, facts["host"]) or (hosts[0] if len(hosts) == 1 else "")
             known = {"fact": facts["cause"], "next": facts["next"], "line": facts["line"]}
@@ -168,12 +168,12 @@ def of_job(job: Any, ended: Ended) -> Reason | None:
     """The reason if the scheduler stopped a job that ReFrame takes for finished, else None."""
     scheduler = schedulers.of(job.scheduler.registered_name)
 
-    def said() -> str:
-        rows = (row for row, _ in Said(ended, scheduler.name).rows)
+    def cause() -> str:
+        rows = (row for row, _ in Printed(ended, scheduler.name).rows)
         rows = (row for row in rows if row.about in ("memory", "a job"))
         return next(((row.about == "a job" and row.cause) or row.kind for row in rows), "")
 
-    return scheduler.cause(job, ended.exit_code is not None, said)
+    return scheduler.cause(job, ended.exit_code is not None, cause)
 
 
 # ---- the kernels' watchdog ----
@@ -254,10 +254,11 @@ MOST = 1 << 18  # letters that are searched at each end of an output
 LINE = 200  # letters of a line that are quoted
 SIGNALS = {signal.strsignal(number): int(number) for number in signal.Signals}
 CORE_DUMPED = 0x80  # in a wait status
-# Exit codes of a program that crashed; others are of one that somebody ended.
-CRASHES = frozenset(128 + getattr(signal, f"SIG{n}") for n in ("ABRT", "BUS", "FPE", "ILL", "SEGV"))
-# A library ends its rank like this after it has said why; mpirun and people end one like that.
-ABORTED, KILLED, TERMINATED = (128 + getattr(signal, f"SIG{n}") for n in ("ABRT", "KILL", "TERM"))
+# A library ends its rank by SIGABRT after it has said why; mpirun and people by the others.
+ABORTED, KILLED, TERMINATED = 128 + signal.SIGABRT, 128 + signal.SIGKILL, 128 + signal.SIGTERM
+# Exit codes of a program that crashed, beside ABORTED; others are of one that somebody ended.
+OUTRIGHT = {128 + n for n in (signal.SIGBUS, signal.SIGFPE, signal.SIGILL, signal.SIGSEGV)}
+CRASHES = OUTRIGHT | {ABORTED}
 
 
 @dataclass(frozen=True)
@@ -269,8 +270,8 @@ class Death:
     host: str
 
 
-class Said:
-    """The rows of the table that an output has, under ReFrame's name of the launcher."""
+class Printed:
+    """What a launch printed, by the rows of the table; `launcher` is ReFrame's name of it."""
 
     def __init__(self, ended: Ended, launcher: str) -> None:
         self.ended = ended
@@ -288,10 +289,10 @@ class Said:
         """The first rank that died, of which a launcher then ended the others; None if none is
         named. A rank that dumps its core is heard of late."""
         deaths = [death for death in self.deaths if death.exit_code != TERMINATED]
-        return min(deaths, key=lambda d: d.exit_code not in CRASHES - {ABORTED}, default=None)
+        return min(deaths, key=lambda d: d.exit_code not in OUTRIGHT, default=None)
 
     @property
-    def lost(self) -> str:
+    def hint(self) -> str:
         """What to do if Open MPI 4 lost what it had to say, as its error log shows: it does so in
         one of five launches (4.1.4). "" if it did not."""
         lost = re.search(r"ORTE_ERROR_LOG: .* in file \S*show_help\.c", self.text)
@@ -302,7 +303,7 @@ class Said:
         that what may be a warning alone is none."""
         died = self.first_death and self.first_death.exit_code
         alone = {death.exit_code for death in self.deaths} <= {KILLED, TERMINATED}
-        outright = died in CRASHES - {ABORTED} or (died == KILLED and alone)
+        outright = died in OUTRIGHT or (died == KILLED and alone)
         for row, match in self.rows:
             if row.kind == KernelDied.code and outright:
                 return None

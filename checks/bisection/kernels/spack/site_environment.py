@@ -69,7 +69,7 @@ def environment_for(system: str, mpi_prefix: str) -> str:
         raise SpackError(f"there is no mpicc in {mpi_prefix}/bin: name the folder of an MPI")
     shown = {language: _words(wrapper, "-show") for language, wrapper in wrappers.items()}
     programs = {lang: shutil.which(words[0]) for lang, words in shown.items() if words}
-    compilers = {lang: os.path.abspath(path) for lang, path in programs.items() if path}
+    compilers = {lang: str(Path(path).absolute()) for lang, path in programs.items() if path}
     for language in ("c", "fortran"):
         if language not in compilers:
             raise SpackError(f"{wrappers[language]} -show names no compiler")

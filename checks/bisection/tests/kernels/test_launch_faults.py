@@ -23,7 +23,7 @@ from bisection.core.reasons.launches import (
 )
 from bisection.judge import decision
 from bisection.kernels import launch_faults
-from bisection.kernels.launch_faults import Ended, Said
+from bisection.kernels.launch_faults import Ended, Printed
 from bisection.runs.report import failure, read
 from bisection.schedulers import slurm as slurm_module
 
@@ -120,7 +120,7 @@ def is_of(reason, code, values):
     ],
 )
 def test_abort_has_rank_and_node(words, values):
-    reason = Said(Ended(errors=words), "srun").cause()
+    reason = Printed(Ended(errors=words), "srun").cause()
     assert is_of(reason, MpiAbort, values)
     assert bool(reason.line) == ("line" in values)
 
@@ -128,16 +128,16 @@ def test_abort_has_rank_and_node(words, values):
 def test_words_that_were_cut_end_no_verdict():
     words = "srun: error: Task launch for StepId=7.0 failed on node n[1: Communication connection"
     for cut, is_cause in ((f"{words} lost", True), ("srun: error: n1: task 0: ", False)):
-        said = Said(Ended(errors=cut, nodes=2), "srun")
-        assert (said.cause() is not None) == is_cause
-        assert said.first_death is None
+        printed = Printed(Ended(errors=cut, nodes=2), "srun")
+        assert (printed.cause() is not None) == is_cause
+        assert printed.first_death is None
 
 
 def test_hosts_of_an_abort_and_ranks_of_hydra_are_in_the_result_alone(folder):
-    reason = Said(Ended(errors=OPEN_MPI_5, folder=folder), "mpirun").cause()
+    reason = Printed(Ended(errors=OPEN_MPI_5, folder=folder), "mpirun").cause()
     assert is_of(reason, MpiAbort, {"rank": 3, "host": "node4", "exit_code": 5, "line": ""})
-    assert Said(Ended(errors="process rank 1 exited on signal 11"), "mpirun").cause() is None
-    assert Said(Ended(errors=HYDRA), "mpirun").first_death.rank is None
+    assert Printed(Ended(errors="process rank 1 exited on signal 11"), "mpirun").cause() is None
+    assert Printed(Ended(errors=HYDRA), "mpirun").first_death.rank is None
 
 
 @pytest.mark.parametrize(
@@ -163,7 +163,7 @@ def test_hosts_of_an_abort_and_ranks_of_hydra_are_in_the_result_alone(folder):
     ],
 )
 def test_first_death(folder, words, launcher, exit_code, rank):
-    death = Said(Ended(errors=words, folder=folder), launcher).first_death
+    death = Printed(Ended(errors=words, folder=folder), launcher).first_death
     assert death == (exit_code and launch_faults.Death(exit_code, rank, "node2"))
 
 
@@ -199,11 +199,11 @@ UNSEEN = {
 
 @pytest.mark.parametrize("launcher", UNSEEN)
 def test_node_that_does_not_see_a_folder_is_named(tmp_path, launcher):
-    reason = Said(Ended(errors=UNSEEN[launcher].format(tmp_path)), launcher).cause()
+    reason = Printed(Ended(errors=UNSEEN[launcher].format(tmp_path)), launcher).cause()
     unseen = f"INFRASTRUCTURE: node2 does not see {tmp_path}, which all nodes must share"
     assert clause(reason) == unseen
     nowhere = str(tmp_path / "nowhere")  # not even here
-    reason = Said(Ended(errors=UNSEEN[launcher].format(nowhere)), launcher).cause()
+    reason = Printed(Ended(errors=UNSEEN[launcher].format(nowhere)), launcher).cause()
     assert is_of(reason, NotStarted, {"host": "node2"})
     assert nowhere in clause(reason)
 
