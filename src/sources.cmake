@@ -1,6 +1,6 @@
 # Writes the hash of the kernels' sources into a header, unless it is there:
 # cmake -DSOURCES=folder -DHEADER=file -P sources.cmake
-# The same as bisection.kernels.sources.digest_of: the SHA-256 of a line "SHA-256  path" per file.
+# The same as bisection.kernels.digests.digest_of: the SHA-256 of a line "SHA-256  path" per file.
 cmake_minimum_required(VERSION 3.20)
 file(GLOB_RECURSE files RELATIVE ${SOURCES} ${SOURCES}/*)
 list(FILTER files EXCLUDE REGEX "^tests/|[.]md$|(^|/)[.]|~$")

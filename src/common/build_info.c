@@ -7,7 +7,7 @@
 
 #include <string.h>
 
-/* Found in the executable by bisection.kernels.sources, without running it. */
+/* Found in the executable by bisection.kernels.digests, without running it. */
 static const char marker[] __attribute__((used)) = "bisection-sources:" BX_SOURCES;
 
 static struct library {

@@ -77,7 +77,7 @@ class Primitives:
 
     ranks: int
     per_unit: int  # ranks
-    message: fits.Fit  # a single message
+    message: fits.SegmentedFit  # a single message
     gap: float  # s between short messages of a rank
     unit: float  # bytes/s of a unit, each way
     bisection: float  # bytes/s of half of the units, each way

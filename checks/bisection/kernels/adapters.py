@@ -53,11 +53,7 @@ def carriers(result: Mapping[str, Any]) -> list[tuple[str, float]]:
 
 
 def unused(result: Mapping[str, Any], claimed: Sequence[str]) -> str:
-    """Says if the messages went another way than the partition claims.
-
-    Args:
-        result: of a launch.
-        claimed: the devices that must carry messages between nodes, as the site file has them.
+    """Says if the messages went another way than over the devices that the site file claims.
 
     Returns:
         A sentence where TCP carried the messages, or where a claimed device did not take part, of
@@ -96,11 +92,7 @@ def faults(result: Mapping[str, Any], claimed: Sequence[str] = ()) -> list[HostF
     """The adapters whose error counters grew, and those that are unlike their peers.
 
     Peers are the adapters of one name on the hosts of the launch. Looked at are those that the
-    partition claims, else those of RDMA, else those that carried messages.
-
-    Args:
-        result: of a launch.
-        claimed: as in `unused`.
+    site file claims, else those of RDMA, else those that carried messages.
     """
     hosts = _hosts(result)
     of_rdma = {device(a) for host in hosts for a in host["list"] if a["kind"] in RDMA}

@@ -20,13 +20,11 @@ import shutil
 import subprocess
 import sys
 import time
-from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
 from bisection.core import paths
-from bisection.kernels import sources
-from bisection.kernels.sources import digest, processor
+from bisection.kernels.digests import digest, of_checkout, processor
 
 UNUSED = 7 * 86400  # s without a run, after which a folder is removed
 
@@ -51,16 +49,11 @@ LOCAL = [f"/usr/local/{name}" for name in ("bin", "include", "lib", "lib64")]
 def name_of(script: Path) -> str:
     """The first part of the names of the folders for what a script builds here and now.
 
-    Args:
-        script: the build script; the number of parallel jobs in it does not count, nor what it
-            asks of a scheduler.
-
-    Raises:
-        OSError: the script or a source file cannot be read.
+    The number of parallel jobs in the script does not count, nor what it asks of a scheduler.
     """
     variables = {n: v for n, v in os.environ.items() if VARIABLES.fullmatch(n)}
     tools = [shutil.which(name) for name in TOOLS]
-    facts = [sources.of_checkout(), variables, tools, platform.machine(), processor()]
+    facts = [of_checkout(), variables, tools, platform.machine(), processor()]
     commands = re.sub(r"(?m)^#.*\n|(-j|--parallel) \d+", "", script.read_text())
     return digest(commands, json.dumps(facts, sort_keys=True))[:16]
 
@@ -78,16 +71,10 @@ def files_read(build: Path) -> set[str]:
     return {file for file in files if os.path.isfile(file) and not file.startswith(ours)}
 
 
-def states(prefix: Path, names: Iterable[str]) -> dict[str, list[int] | None]:
-    """Size (bytes) and time of change (ns) of files and folders, by name; None of a missing one.
-
-    Args:
-        prefix: the folder of names that are not absolute.
-        names: files and folders.
-    """
-    there = {name: prefix / name for name in names}
-    known = {name: path.stat() if path.exists() else None for name, path in there.items()}
-    return {name: s and [s.st_size, s.st_mtime_ns] for name, s in known.items()}
+def state(path: Path) -> list[int] | None:
+    """Size (bytes) and time of change (ns) of a file or folder; None if it is missing."""
+    status = path.stat() if path.exists() else None
+    return status and [status.st_size, status.st_mtime_ns]
 
 
 def find(script: Path) -> dict[str, Any] | None:
@@ -95,34 +82,27 @@ def find(script: Path) -> dict[str, Any] | None:
 
     Other builds stay: launches of another partition may run their kernels.
 
-    Args:
-        script: the build script.
-
     Raises:
         OSError: the script or a source file cannot be read.
     """
-    changed: list[str] = []
+    changed = None
     for file in paths.home().glob(f"kernels/{name_of(script)}-*/build.json"):
         try:
             record = json.loads(file.read_text())
         except (OSError, ValueError):  # cut, or another run removes it
             continue
-        now = states(file.parent, record["states"])
-        changed = [name for name, state in record["states"].items() if now[name] != state]
-        if not changed:
+        before = record["states"].items()
+        changed = next((n for n, known in before if state(file.parent / n) != known), None)
+        if changed is None:
             os.utime(file.parent)
             return {"prefix": str(file.parent), "built": record["built"], "kept": True}
     if changed:
-        print(f"kernels: rebuilt, as {changed[0]} changed", file=sys.stderr)
+        print(f"kernels: rebuilt, as {changed} changed", file=sys.stderr)
     return None
 
 
 def keep(script: Path, build: Path = Path("build")) -> dict[str, Any]:
-    """Installs what CMake built. The folder appears complete or not at all.
-
-    Args:
-        script: the build script.
-        build: the folder in which CMake built.
+    """Installs what CMake built in a folder. The new folder appears complete or not at all.
 
     Raises:
         OSError, subprocess.CalledProcessError: it cannot be installed, and nothing is kept.
@@ -137,7 +117,7 @@ def keep(script: Path, build: Path = Path("build")) -> dict[str, Any]:
         files = files_read(build)
         names = {*files, *map(os.path.dirname, files), *LOCAL}
         names |= {str(file.relative_to(aside)) for file in aside.glob("bin/*")}
-        record = {"built": now, "states": states(aside, sorted(names))}
+        record = {"built": now, "states": {name: state(aside / name) for name in sorted(names)}}
         paths.write_whole(aside / "build.json", json.dumps(record, indent=1))
         aside.rename(prefix)
     finally:
@@ -151,22 +131,14 @@ def keep(script: Path, build: Path = Path("build")) -> dict[str, Any]:
 
 def left_out(prefix: Path) -> dict[str, str]:
     """The kernels that a build lacks a library for, and why, as src/CMakeLists.txt writes them:
-    "eigen: no ScaLAPACK".
-
-    Args:
-        prefix: where the kernels are.
-    """
+    "eigen: no ScaLAPACK"."""
     lines = paths.text_of(prefix / "left-out").splitlines()
     return {line.partition(":")[0]: line for line in lines}
 
 
-def main(command: str, script: str) -> int:
-    """Runs `find` or `keep` of a build script; returns its exit code."""
-    installation = find(Path(script)) if command == "find" else keep(Path(script))
+if __name__ == "__main__":
+    _, command, name = sys.argv
+    installation = find(Path(name)) if command == "find" else keep(Path(name))
     if installation:
         print(json.dumps(installation))
-    return 0 if installation else 1
-
-
-if __name__ == "__main__":
-    sys.exit(main(*sys.argv[1:]))
+    sys.exit(0 if installation else 1)

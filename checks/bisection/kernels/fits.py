@@ -27,7 +27,7 @@ class Segment:
 
 
 @dataclass(frozen=True)
-class Fit:
+class SegmentedFit:
     """Segments by size."""
 
     sizes: tuple[float, ...]  # bytes, in rising order
@@ -54,7 +54,7 @@ class Fit:
         return 1 / gap if gap > 0 else self.sizes[-1] / self.seconds(self.sizes[-1])
 
 
-def segmented(times: Mapping[float, float]) -> Fit | None:
+def segmented(times: Mapping[float, float]) -> SegmentedFit | None:
     """The best fit of at most SEGMENTS segments, of all ways to share the sizes out.
 
     Args:
@@ -80,7 +80,8 @@ def segmented(times: Mapping[float, float]) -> Fit | None:
             if all(part in lines for part in parts):
                 choices.append((sum(lines[part][2] + PENALTY for part in parts), parts))
     _, best = min(choices, key=lambda choice: choice[0])
-    return Fit(tuple(sizes), tuple(Segment(sizes[b - 1], *lines[a, b][:2]) for a, b in best))
+    segments = (Segment(sizes[b - 1], *lines[a, b][:2]) for a, b in best)
+    return SegmentedFit(tuple(sizes), tuple(segments))
 
 
 def _line(sizes: Sequence[float], seconds: Sequence[float]) -> tuple[float, float, float]:

@@ -5,14 +5,13 @@ An exit code alone does not distinguish an abort from a crash, nor the rank that
 that the launcher then ended. A job that Slurm ended leaves no other trace.
 """
 
-import contextlib
 import json
 import os
 import re
 import signal
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +20,7 @@ from bisection.core import paths
 from bisection.core.causes import CAUSES, NOT_MEASURED, Cause
 from bisection.core.commands import telling
 from bisection.core.format import short, some
+from bisection.core.grouping import grouped
 from bisection.core.reasons import KINDS
 from bisection.core.reasons.base import Reason
 from bisection.core.reasons.launches import (
@@ -29,13 +29,10 @@ from bisection.core.reasons.launches import (
     KernelDied,
     Misplaced,
     MpiAbort,
-    NodeFail,
     NoSpace,
     NotEnded,
     NotStarted,
-    NoWorld,
     OutOfMemory,
-    PrintedFault,
     Timeout,
     Worlds,
     not_shared,
@@ -73,9 +70,10 @@ class Ended:
 
     @property
     def is_answered(self) -> bool:
-        with contextlib.suppress(results.ResultError):
+        try:
             return bool(results.load(self.result, self.kernel))
-        return False
+        except results.ResultError:
+            return False
 
 
 def places_of(folder: str) -> list[layouts.Place]:
@@ -88,19 +86,15 @@ def places_of(folder: str) -> list[layouts.Place]:
 
 
 def of_launch(job: Any, ended: Ended) -> tuple[int | None, Reason | None]:
-    """The kernel's exit code and the cause.
-
-    Args:
-        job: ReFrame's job, which it takes for finished.
-        ended: output and exit of the launch.
+    """The kernel's exit code and the cause, of a job that ReFrame takes for finished.
 
     Returns:
         The exit code of the first rank that ended badly, as that of the launcher may be of a rank
         which it then ended; None if the job did not come so far. And the cause, None if the kernel
         ended with an answer.
     """
-    said = Said(ended, job.launcher.registered_name)
-    death = said.first_death
+    printed = Printed(ended, job.launcher.registered_name)
+    death = printed.first_death
     if death and ended.exit_code:
         ended = replace(ended, exit_code=death.exit_code)
     exit_code = ended.exit_code
@@ -112,7 +106,7 @@ def of_launch(job: Any, ended: Ended) -> tuple[int | None, Reason | None]:
         return exit_code, fault
     own = last_line(ended.errors, ended.kernel)
     refused = exit_code in REFUSALS and own.startswith(f"bisection-{ended.kernel}:")
-    cause = of_worlds(ended.errors) or (None if refused else said.cause(late=bool(fault)))
+    cause = of_worlds(ended.errors) or (None if refused else printed.cause(late=bool(fault)))
     if isinstance(fault, OutOfMemory):  # the scheduler knows no node
         if isinstance(cause, OutOfMemory):
             return exit_code, replace(cause, job=fault.job, nodes=fault.nodes)
@@ -122,50 +116,44 @@ def of_launch(job: Any, ended: Ended) -> tuple[int | None, Reason | None]:
         return exit_code, cause or fault
     if exit_code == KernelExit.VERIFIED:
         return exit_code, None
+    named = death if exit_code not in REFUSALS else None  # these are of all ranks
+    first = named or Death(exit_code or 0, None, "")
     began = ended.has_begun or exit_code in REFUSALS
-    if exit_code is not None and not began and _signal(exit_code) is None:
+    if exit_code is not None and not began and exit_code - 128 not in SIGNALS.values():
+        words = f"the launch ended with exit code {exit_code} before the kernel began"
+        line = short(telling(f"{ended.errors}\n{ended.output}"), LINE)
         return exit_code, NotStarted(
-            cause=f"the launch ended with exit code {exit_code} before the kernel began",
-            host=death.host if death else "",
-            rank=death.rank if death else None,
-            line=short(telling(f"{ended.errors}\n{ended.output}"), LINE),
-            next=said.lost,
+            cause=words, host=first.host, rank=first.rank, line=line, next=printed.hint
         )
     line = last_line(ended.errors, ended.kernel, any_line=not death)
-    died = death.exit_code if death else exit_code
-    if died is None or (exit_code is None and not crashed):
+    if exit_code is None and not crashed:
         return None, NotEnded(line=line)
-    named = death if exit_code not in REFUSALS else None  # these are of all ranks
     return exit_code, KernelDied(
         kernel=ended.kernel,
-        exit_code=died,
-        host=named.host if named else "",
-        rank=named.rank if named else None,
+        exit_code=first.exit_code,
+        host=first.host,
+        rank=first.rank,
         complete=crashed and ended.is_answered,  # only MPI had not ended
         line=line,
-        next=said.lost,
+        next=printed.hint,
     )
 
 
 def notes_of(ended: Ended, hosts: Sequence[str]) -> Iterator[LibraryWarns]:
     """Yields what libraries warned of in a launch that succeeded on these hosts."""
-    said = Said(ended, "")
-    for row, match in said.rows:
+    printed = Printed(ended, "")
+    for row, match in printed.rows:
         if row.notes:
-            words = said.words(row, match)
+            facts = printed.facts(row, match)
             # Of several hosts the words name none: no host is accused.
-            host = _as_in(hosts, words.host) or (hosts[0] if len(hosts) == 1 else "")
-            yield LibraryWarns(fact=words.cause, host=host, next=words.next, line=words.line)
+            host = _as_in(hosts, facts["host"]) or (hosts[0] if len(hosts) == 1 else "")
+            known = {"fact": facts["cause"], "next": facts["next"], "line": facts["line"]}
+            yield LibraryWarns(host=host, **known)
 
 
 def of_full_disk(folder: Path | str, output: Iterable[str]) -> NoSpace | None:
-    """The reason if a build failed for want of space, else None. CMake then reports libraries that
-    it does not find, and leaves room again.
-
-    Args:
-        folder: where it was built.
-        output: lines that it printed.
-    """
+    """The reason if a build in this folder, which printed these lines, failed for want of space,
+    else None. CMake then reports libraries that it does not find, and leaves room again."""
     free, needed = paths.free_space(folder), LIMITS.build_space * 1e6
     if free is not None and free < needed:
         above = Path(folder).resolve()
@@ -180,12 +168,12 @@ def of_job(job: Any, ended: Ended) -> Reason | None:
     """The reason if the scheduler stopped a job that ReFrame takes for finished, else None."""
     scheduler = schedulers.of(job.scheduler.registered_name)
 
-    def said() -> str:
-        rows = (row for row, _ in Said(ended, scheduler.name).rows)
+    def cause() -> str:
+        rows = (row for row, _ in Printed(ended, scheduler.name).rows)
         rows = (row for row in rows if row.about in ("memory", "a job"))
         return next(((row.about == "a job" and row.cause) or row.kind for row in rows), "")
 
-    return scheduler.cause(job, ended.exit_code is not None, said)
+    return scheduler.cause(job, ended.exit_code is not None, cause)
 
 
 # ---- the kernels' watchdog ----
@@ -216,19 +204,17 @@ def of_hang(ended: Ended) -> Hang | None:
             places.setdefault(where, []).append((ranks, host))
         elif (match := re.fullmatch(ROUTINE, line)) and ranks:
             stacks.setdefault(ranks, []).append(match[1])
-    ended_well = ended.exit_code in (KernelExit.VERIFIED, KernelExit.WRONG_ANSWER)
-    ended_well = ended_well and (ended.exit_code == KernelExit.VERIFIED or ended.is_answered)
+    wrong = ended.exit_code == KernelExit.WRONG_ANSWER and ended.is_answered
+    ended_well = wrong or ended.exit_code == KernelExit.VERIFIED
     if ended_well or (limit is None and ended.exit_code != KernelExit.HANG):
         return None
     if limit is None:
         return Hang()
     reported = {host for listed in places.values() for _, host in listed}
-    unheard: dict[str, list[str]] = {}
-    for place in places_of(ended.folder):
-        if place.host not in reported:
-            unheard.setdefault(place.host, []).append(place.text)
+    others = (place for place in places_of(ended.folder) if place.host not in reported)
+    unheard = grouped(others, lambda place: place.host)
     silent = [pair for where in places if where.startswith(SILENT) for pair in places[where]]
-    silent += [(",".join(numbers), name) for name, numbers in unheard.items()]
+    silent += [(",".join(part.text for part in parts), host) for host, parts in unheard.items()]
     waiting = [
         (",".join(ranks for ranks, _ in listed), tuple(host for _, host in listed), where)
         for where, listed in places.items()
@@ -252,13 +238,8 @@ REMARKS = re.compile(
 
 
 def last_line(errors: str, kernel: str = "", *, any_line: bool = False) -> str:
-    """The last line that a program printed on standard error; "" if there is none.
-
-    Args:
-        errors: the error output.
-        kernel: the kernel whose own last line goes before those of libraries.
-        any_line: whether a launcher's line will do where the program printed none.
-    """
+    """The last line that a program printed on standard error, a kernel's own before those of
+    libraries; "" if there is none. `any_line`: a launcher's line will do then."""
     lines = [line.strip() for line in REMARKS.sub("", errors).splitlines() if line.strip(" -*")]
     named = [line for line in lines if kernel and line.startswith(f"bisection-{kernel}:")]
     every = [line.strip() for line in errors.splitlines() if any_line and line.strip(" -*=")]
@@ -273,10 +254,11 @@ MOST = 1 << 18  # letters that are searched at each end of an output
 LINE = 200  # letters of a line that are quoted
 SIGNALS = {signal.strsignal(number): int(number) for number in signal.Signals}
 CORE_DUMPED = 0x80  # in a wait status
-# Exit codes of a program that crashed; others are of one that somebody ended.
-CRASHES = frozenset(128 + getattr(signal, f"SIG{n}") for n in ("ABRT", "BUS", "FPE", "ILL", "SEGV"))
-# A library ends its rank like this after it has said why; mpirun and people end one like that.
-ABORTED, KILLED, TERMINATED = (128 + getattr(signal, f"SIG{n}") for n in ("ABRT", "KILL", "TERM"))
+# A library ends its rank by SIGABRT after it has said why; mpirun and people by the others.
+ABORTED, KILLED, TERMINATED = 128 + signal.SIGABRT, 128 + signal.SIGKILL, 128 + signal.SIGTERM
+# Exit codes of a program that crashed, beside ABORTED; others are of one that somebody ended.
+OUTRIGHT = {128 + n for n in (signal.SIGBUS, signal.SIGFPE, signal.SIGILL, signal.SIGSEGV)}
+CRASHES = OUTRIGHT | {ABORTED}
 
 
 @dataclass(frozen=True)
@@ -288,22 +270,8 @@ class Death:
     host: str
 
 
-@dataclass(frozen=True)
-class Words:
-    """What a row of the table says of a launch."""
-
-    cause: str
-    host: str
-    hosts: tuple[str, ...]  # where they are several
-    rank: int | str | None
-    exit_code: int | None
-    next: str
-    line: str
-    path: str
-
-
-class Said:
-    """The rows of the table that an output has, under ReFrame's name of the launcher."""
+class Printed:
+    """What a launch printed, by the rows of the table; `launcher` is ReFrame's name of it."""
 
     def __init__(self, ended: Ended, launcher: str) -> None:
         self.ended = ended
@@ -321,10 +289,10 @@ class Said:
         """The first rank that died, of which a launcher then ended the others; None if none is
         named. A rank that dumps its core is heard of late."""
         deaths = [death for death in self.deaths if death.exit_code != TERMINATED]
-        return min(deaths, key=lambda d: d.exit_code not in CRASHES - {ABORTED}, default=None)
+        return min(deaths, key=lambda d: d.exit_code not in OUTRIGHT, default=None)
 
     @property
-    def lost(self) -> str:
+    def hint(self) -> str:
         """What to do if Open MPI 4 lost what it had to say, as its error log shows: it does so in
         one of five launches (4.1.4). "" if it did not."""
         lost = re.search(r"ORTE_ERROR_LOG: .* in file \S*show_help\.c", self.text)
@@ -335,7 +303,7 @@ class Said:
         that what may be a warning alone is none."""
         died = self.first_death and self.first_death.exit_code
         alone = {death.exit_code for death in self.deaths} <= {KILLED, TERMINATED}
-        outright = died in CRASHES - {ABORTED} or (died == KILLED and alone)
+        outright = died in OUTRIGHT or (died == KILLED and alone)
         for row, match in self.rows:
             if row.kind == KernelDied.code and outright:
                 return None
@@ -345,8 +313,8 @@ class Said:
                 return reason
         return None
 
-    def words(self, row: Cause, match: re.Match[str]) -> Words:
-        """What a row says, by the words that match it."""
+    def facts(self, row: Cause, match: re.Match[str]) -> dict[str, Any]:
+        """What a row says, by the words that match it: `path` and fields of its reason."""
         groups = {name: text for name, text in match.groupdict().items() if text}
         ranks = groups.get("rank", "")
         rank = int(ranks) if ranks.isdecimal() else ranks or None
@@ -362,36 +330,27 @@ class Said:
             named["allowed"] = f", {self.ended.cpus} CPUs are granted"
         known = defaultdict(lambda: "?", named)
         line = groups.get("says") or self._line_of(match)
-        return Words(
-            cause=row.cause.format_map(known),
-            host=host,
-            hosts=tuple(hosts) if len(hosts) > 1 else (),
-            rank=rank,
-            exit_code=int(groups["code"]) if "code" in groups else None,
-            next=row.next.format_map(known),
-            line=short(" ".join(line.split()), LINE),
-            path=groups.get("path", ""),
-        )
+        return {
+            "cause": row.cause.format_map(known),
+            "host": host,
+            "hosts": tuple(hosts) if len(hosts) > 1 else (),
+            "rank": rank,
+            "exit_code": int(groups["code"]) if "code" in groups else None,
+            "next": row.next.format_map(known),
+            "line": short(" ".join(line.split()), LINE),
+            "path": groups.get("path", ""),
+        }
 
     def _reason(self, row: Cause, match: re.Match[str]) -> Reason | None:
-        words, kind = self.words(row, match), KINDS[row.kind]
-        if words.path and os.access(os.path.join(self.ended.folder, words.path), os.X_OK):
-            return Infrastructure(why=not_shared(words.host, words.path))
-        at = {"host": words.host, "next": words.next, "line": words.line}
+        facts, kind = self.facts(row, match), KINDS[row.kind]
+        host, path = facts["host"], facts["path"]
+        if path and os.access(os.path.join(self.ended.folder, path), os.X_OK):
+            return Infrastructure(why=not_shared(host, path))
         if kind is MpiAbort:
-            if words.exit_code in REFUSALS:
+            if facts["exit_code"] in REFUSALS:
                 return None  # by which a kernel refuses a launch
-            at["line"] = last_line(self.ended.errors.partition(match[0])[0])
-            return MpiAbort(**at, rank=words.rank, exit_code=words.exit_code)
-        if kind is OutOfMemory:
-            return OutOfMemory(**at, cause=words.cause, rank=words.rank)
-        if kind is NodeFail:
-            return NodeFail(host=words.host, next=words.next, line=words.line, cause=words.cause)
-        if issubclass(kind, PrintedFault):
-            return kind(**at, cause=words.cause, rank=words.rank, hosts=words.hosts)
-        if kind is Timeout:
-            return Timeout(host=words.host, next=words.next, line=words.line)
-        return NoWorld(host=words.host, next=words.next, line=words.line)
+            facts["line"] = last_line(self.ended.errors.partition(match[0])[0])
+        return kind(**{part.name: facts[part.name] for part in fields(kind) if part.name in facts})
 
     def _counts(self, row: Cause) -> bool:
         """True if a row, whose words are there, is about this launch."""
@@ -400,9 +359,7 @@ class Said:
         codes = {self.ended.exit_code, *(death.exit_code for death in self.deaths)}
         if row.exit and None not in codes and int(row.exit) not in codes:
             return False
-        if not row.nodes:
-            return True
-        return 0 < len(self._hosts(row)) < self.ended.nodes
+        return not row.nodes or 0 < len(self._hosts(row)) < self.ended.nodes
 
     def _hosts(self, row: Cause) -> list[str]:
         """The hosts that a row's words name, and those of ranks that died with its exit code."""
@@ -414,10 +371,10 @@ class Said:
 
     def _host_of(self, rank: int | str | None) -> str:
         """The host of a rank, where it can be known; else ""."""
-        hosts = (
-            [layouts.host_of(places_of(self.ended.folder), rank)] if isinstance(rank, int) else []
-        )
-        hosts += [death.host for death in self.deaths if death.rank == rank is not None]
+        hosts = []
+        if isinstance(rank, int):
+            hosts.append(layouts.host_of(places_of(self.ended.folder), rank))
+            hosts += [death.host for death in self.deaths if death.rank == rank]
         hosts += self.ended.hosts if len(self.ended.hosts) == 1 else []
         return next(filter(None, hosts), "")
 
@@ -446,7 +403,7 @@ class Said:
         if "signal" in groups:
             return 128 + int(groups["signal"])
         if "name" in groups:
-            number = SIGNALS.get(groups["name"], 0)
+            number = SIGNALS.get(groups["name"])
             return 128 + number if number else 0
         if "status" not in groups:
             return int(groups["code"] or 0)
@@ -455,12 +412,7 @@ class Said:
         number = status & ~CORE_DUMPED
         named = re.search(rf"\(signal {number}\)|Caught signal {number}\b", self.text)
         killed = named or status > max(KernelExit)
-        return 128 + number if killed and number in set(signal.Signals) else status
-
-
-def _signal(exit_code: int) -> int | None:
-    number = exit_code - 128
-    return number if number in set(signal.Signals) else None
+        return 128 + number if killed and number in SIGNALS.values() else status
 
 
 def _listed(names: str) -> list[str]:
@@ -489,9 +441,10 @@ WORLD = r"^bisection-\S+: --expect-ranks (\d+): this MPI world has (\d+)\b"
 def of_worlds(errors: str) -> Misplaced | None:
     """The reason if the launcher and the MPI library did not make one world of all ranks, else
     None."""
-    if worlds := re.findall(WORLD, errors, re.M):
-        asked, ranks = map(int, worlds[0])
-        if len(worlds) > 1:
-            return Misplaced(seats=(Worlds(worlds=len(worlds), size=ranks, asked=asked),))
-        return Misplaced(seats=(layouts.ranks_ran(ranks, asked),))
-    return None
+    worlds = re.findall(WORLD, errors, re.M)
+    if not worlds:
+        return None
+    asked, ranks = map(int, worlds[0])
+    if len(worlds) > 1:
+        return Misplaced(seats=(Worlds(worlds=len(worlds), size=ranks, asked=asked),))
+    return Misplaced(seats=(layouts.ranks_ran(ranks, asked),))

@@ -45,13 +45,8 @@ class LaunchRecord:
     def with_result(
         self, result: results.Result, claimed: Sequence[str], notes: Iterable[HostFault] = ()
     ) -> "LaunchRecord":
-        """Returns the record with what the kernel recorded.
-
-        Args:
-            result: the kernel's result file.
-            claimed: network devices that the site file names for the partition.
-            notes: what libraries warned of.
-        """
+        """Returns the record with what the kernel recorded, and with what libraries warned of;
+        `claimed` are the network devices that the site file names for the partition."""
         build = result["build"]
         libraries = [f"{name} {version}" for name, version in build["libraries"].items()]
         controls, slowest = results.controls(result)

@@ -56,42 +56,31 @@ def ranks_of_layouts(cores: int, topology: Mapping[str, Any] | None = None) -> d
 def geometry(
     layout: str, cores: int, nodes: int = 1, topology: Mapping[str, Any] | None = None
 ) -> Geometry:
-    """The geometry of a layout. Of layouts with one geometry the first keeps it.
+    """The geometry of a layout on nodes with so many cores and ReFrame's topology.
 
-    It is launched and judged once, under that name: judged under each name, one change of the
-    machine would be several in a table of verdicts. References go by the geometry, so they hold
-    whichever name keeps it. The layout `mpi` is always the first: a tier that names it selects a
-    launch on every partition.
-
-    Args:
-        layout: a name of ALL_LAYOUTS.
-        cores: the cores of a node.
-        nodes: how many nodes there are.
-        topology: ReFrame's topology of a node.
+    Of layouts with one geometry the first keeps it, and is launched and judged: under each name,
+    one change of the machine would be several in a table of verdicts. References go by the
+    geometry, so they hold whichever name keeps it. The layout `mpi` is always the first: a tier
+    that names it selects a launch on every partition.
 
     Raises:
         DoesNotFit: there are fewer cores than ranks, or the layout repeats an earlier one.
         KeyError: there is no such layout.
     """
     shares = ranks_of_layouts(cores, topology)
-    ranks_per_node = shares[layout]
-    if ranks_per_node > cores:
-        needs = f"layout {layout} needs {ranks_per_node} cores per node"
-        raise DoesNotFit(f"{needs}, there are {cores}")
-    shape = Geometry(nodes, ranks_per_node, cores // ranks_per_node)
-    other = next(name for name, ranks in shares.items() if ranks == ranks_per_node)
+    ranks = shares[layout]
+    if ranks > cores:
+        raise DoesNotFit(f"layout {layout} needs {ranks} cores per node, there are {cores}")
+    shape = Geometry(nodes, ranks, cores // ranks)
+    other = next(name for name, number in shares.items() if number == ranks)
     if other != layout:
         raise DoesNotFit(f"layout {layout} is the same as {other} here ({shape})")
     return shape
 
 
 def bindings(templates: Iterable[str], shape: Geometry) -> list[str]:
-    """Launcher options for a geometry.
-
-    Args:
-        templates: the site's, such as "--map-by ppr:{ranks_per_node}:node"; {nodes}, {ranks},
-            {ranks_per_node} and {threads} are filled in.
-        shape: the geometry.
+    """Launcher options for a geometry: {nodes}, {ranks}, {ranks_per_node} and {threads} of the
+    site's templates, such as "--map-by ppr:{ranks_per_node}:node", are filled in.
 
     Raises:
         KeyError, IndexError, ValueError: a template has another field, or is none.
@@ -145,13 +134,8 @@ def misplaced(
     and ranks some are named and the others counted.
 
     Ranks and threads must each have cores of their own, exactly as many as asked for: otherwise the
-    machine is judged by a time that is not its own.
-
-    Args:
-        taken: where the ranks are.
-        asked: the geometry that was asked for.
-        masks: the CPUs of each core as hexadecimal masks, of all hosts or by host; CPUs of one core
-            are the same place.
+    machine is judged by a time that is not its own. CPUs of one core are the same place: `masks`
+    has those of each core as hexadecimal masks, of all hosts or by host.
     """
     ranks = sum(len(place.ranks) for place in taken)
     if ranks != asked.ranks:
@@ -166,7 +150,8 @@ def misplaced(
         listed.append(Text(f"{ran}, not on {asked.nodes} hosts"))
     for host, parts in sorted(hosts.items()):
         of_host = masks.get(host) if isinstance(masks, Mapping) else masks
-        kind = (id(of_host), *(id(side) for place in parts for side in place[2:4]))
+        sides = (side for place in parts for side in (place.cpus, place.threads))
+        kind = (id(of_host), *map(id, sides))  # those of one group share their sides
         if kind not in faults or (faults[kind] and bad < HOSTS):
             wrong = [*_misplaced_on(host, parts, asked, core_of(of_host), as_asked)]
             faults[kind] = len(wrong)
@@ -191,8 +176,8 @@ def _misplaced_on(
         text = f"{ranks} ranks ran on host {host}, not {asked.ranks_per_node}"
         yield SeatFault(host=host, text=text)
     owners: dict[Any, tuple[int, int | None, str]] = {}
-    seats = (seat for part in parts for seat in zip(*part[1:4], strict=True))
-    for number, of_rank, threads in seats:
+    seats = (zip(part.ranks, part.cpus, part.threads, strict=True) for part in parts)
+    for number, of_rank, threads in itertools.chain(*seats):
         if len(threads) != asked.threads:
             text = f"rank {number} on {host} ran {len(threads)} threads, not {asked.threads}"
             yield SeatFault(host=host, text=text)

@@ -38,11 +38,8 @@ class Estimate:
 
 
 def build(kernel: str, peers: Path | None = None) -> Path:
-    """A kernel's executable, built by CMake in the folder that `make test` uses.
-
-    Args:
-        kernel: its name.
-        peers: of CMake's BX_PEERS: other codes in the kernel, which has a folder of its own then.
+    """A kernel's executable, built by CMake in the folder that `make test` uses; with `peers`
+    (CMake's BX_PEERS: other codes in the kernel) in a folder of its own.
 
     Raises:
         BenchError: CMake fails.
@@ -57,21 +54,11 @@ def build(kernel: str, peers: Path | None = None) -> Path:
 def make(
     target: Path, options: Sequence[str], names: Sequence[str] = ("all",), root: Path = paths.ROOT
 ) -> None:
-    """Builds kernels by CMake.
-
-    Args:
-        target: the folder.
-        options: of CMake.
-        names: of what is built.
-        root: of the repository, or of a copy.
-
-    Raises:
-        BenchError: CMake fails.
-    """
-    source = paths.shown(root / "src")
-    release = "-DCMAKE_BUILD_TYPE=Release"
+    """Builds by CMake what has these names in the folder `target`; `root` is the repository's, or
+    that of a copy. BenchError: CMake fails."""
+    where = ["-S", paths.shown(root / "src"), "-B", str(target)]
     for command in (
-        ["cmake", "-S", source, "-B", str(target), release, *options],
+        ["cmake", *where, "-DCMAKE_BUILD_TYPE=Release", *options],
         ["cmake", "--build", str(target), "-j", str(os.cpu_count()), "-t", *names],
     ):
         done = subprocess.run(command, cwd=paths.ROOT, capture_output=True, text=True)
@@ -87,13 +74,9 @@ def fits(ranks: int, threads: int) -> bool:
 def environment(ranks: int = 1, threads: int = 1) -> dict[str, str]:
     """Environment variables of a launch: each thread has a core of its own, or ranks share them."""
     pinned = {"OMP_PLACES": "cores", "OMP_PROC_BIND": "close"} if threads > 1 else {}
-    return {
-        **os.environ,
-        **pinned,
-        "OMP_NUM_THREADS": str(threads),
-        **launchers.AS_ROOT,
-        **({} if fits(ranks, threads) else launchers.SHARING),
-    }
+    shared = {} if fits(ranks, threads) else launchers.SHARING
+    own = {"OMP_NUM_THREADS": str(threads), **launchers.AS_ROOT}
+    return {**os.environ, **pinned, **own, **shared}
 
 
 def placement(ranks: int, threads: int = 1, mpirun: str = "mpirun") -> list[str]:
@@ -104,16 +87,8 @@ def placement(ranks: int, threads: int = 1, mpirun: str = "mpirun") -> list[str]
 
 
 def watched(command: Sequence[str], env: Mapping[str, str], name: str) -> resource.struct_rusage:
-    """Runs a command; returns what its largest process used.
-
-    Args:
-        command: its words.
-        env: its environment variables.
-        name: of the command, for the error.
-
-    Raises:
-        BenchError: it exits with another code than 0.
-    """
+    """Runs a command; returns what its largest process used. BenchError, with the command's name:
+    it exits with another code than 0."""
     with tempfile.TemporaryFile("w+", errors="replace") as stream:
         process = subprocess.Popen(command, env=env, stdout=stream, stderr=stream)
         # subprocess's own wait would lose what the processes used
@@ -130,11 +105,11 @@ def watched(command: Sequence[str], env: Mapping[str, str], name: str) -> resour
 def launch(
     executable: Path, ranks: int, arguments: Sequence[str], output: Path, threads: int = 1
 ) -> Result:
-    """Runs a kernel under mpirun.
+    """Runs a kernel under mpirun; more ranks than there are cores share them.
 
     Args:
         executable: the kernel.
-        ranks: MPI ranks; more than there are cores share them.
+        ranks: MPI ranks.
         arguments: the kernel's options, without --output.
         output: the result file.
         threads: OpenMP threads per rank.

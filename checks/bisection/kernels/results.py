@@ -26,12 +26,7 @@ class ResultError(Exception):
 
 
 def load(path: Path | str, kernel: str, case: str | None = None) -> Result:
-    """The complete result of a kernel.
-
-    Args:
-        path: the result file.
-        kernel: the kernel that must have written it.
-        case: the case that it must be of; None for any.
+    """The complete result of a kernel, and of a case if one is given.
 
     Raises:
         ResultError: there is no such file, or it is incomplete, or of another version, kernel or
@@ -47,8 +42,7 @@ def load(path: Path | str, kernel: str, case: str | None = None) -> Result:
     if not isinstance(result, dict) or result.get("schema") != SCHEMA:
         raise ResultError(f"{path} is not a {SCHEMA} file")
     if (version := result.get("version")) != VERSION:
-        text = f"{path} has version {version!r}, and only {VERSION} can be read: rerun"
-        raise ResultError(text)
+        raise ResultError(f"{path} has version {version!r}, and only {VERSION} can be read: rerun")
     for key, wanted in (("kernel", kernel), ("case", case)):
         if wanted is not None and (value := result.get(key)) != wanted:
             raise ResultError(f"{path} is of {key} {value!r}, not {wanted!r}")
@@ -60,14 +54,7 @@ def load(path: Path | str, kernel: str, case: str | None = None) -> Result:
 
 
 def of_method(result: Result, method: str) -> list[Entry]:
-    """The entries of one method.
-
-    Args:
-        result: the result of a kernel.
-        method: the method's name.
-
-    Returns:
-        One entry per point of a sweep; a single one of other kernels.
+    """The entries of one method: one per point of a sweep, a single one of other kernels.
 
     Raises:
         ResultError: there are none.
@@ -119,11 +106,10 @@ def hosts(result: Result) -> list[str]:
 
 def facts(result: Result) -> dict[str, str]:
     """Returns what a launch ran on and with, by name: what may explain a change of its times."""
-    build, simulated = result["build"], ""
-    if model := result.get("simulated"):
-        simulated = f"{model['machine']} by {model['by']}{', hollow' if model['hollow'] else ''}"
+    build, model = result["build"], result.get("simulated")
+    hollow = ", hollow" if model and model["hollow"] else ""
     texts = {
-        "simulated": simulated,
+        "simulated": f"{model['machine']} by {model['by']}{hollow}" if model else "",
         "CPU": _of_hosts(result, "cpu"),
         "operating system's kernel": _of_hosts(result, "kernel"),
         "firmware": _of_hosts(result, "firmware"),
@@ -152,13 +138,13 @@ def controls(result: Result) -> tuple[dict[str, float], str]:
     """Returns what measures the cores alone: under "clock" the GHz of a chain of dependent
     operations on the slowest rank (the slower of before and after), and the seconds of each
     baseline, which does not communicate. And the host of that rank, "" if no clock is known."""
-    clocks = [column for column in result["layout"]["ghz"] if any(column)]
-    lows = [(low, column.index(low)) for column in clocks for low in [min(filter(None, column))]]
+    layout = result["layout"]
+    clocks = [(ghz, rank) for column in layout["ghz"] for rank, ghz in enumerate(column) if ghz]
     values, slowest = {}, ""
-    if lows:
-        clock, rank = min(lows)
+    if clocks:
+        clock, rank = min(clocks)
         values["clock"] = float(clock)
-        slowest = layouts.host_of(layouts.places(result["layout"]), rank) or ""
+        slowest = layouts.host_of(layouts.places(layout), rank) or ""
     for entry in result["results"]:
         time = (entry.get("metrics") or {}).get("time")
         if entry.get("baseline") and time and unusable(time) is None:
@@ -205,10 +191,8 @@ def late(result: Result) -> str | None:
     """Returns a sentence if a launch took many times its own estimate; None if it did not, or has
     none."""
     harness = result.get("harness") or {}
-    seconds, claimed = harness.get("launch_s"), harness.get("claimed_s")
-    if not (seconds and claimed):
-        return None
-    if seconds < max(LIMITS.late * claimed, claimed + LIMITS.late_least):
+    seconds, claimed = harness.get("launch_s"), harness.get("claimed_s") or math.inf
+    if not seconds or seconds < max(LIMITS.late * claimed, claimed + LIMITS.late_least):
         return None
     times = f"{seconds / claimed:.0f} times"
     return f"took {duration(seconds)}, {times} its estimate of {duration(claimed)}"

@@ -30,13 +30,10 @@ CASES = {kernel: (f"{kernel}/{kernel}.def", "BX_CASE") for kernel in ALTERNATIVE
 
 
 def methods(kernel: str, family: str = "") -> list[str]:
-    """The methods of a kernel without its baselines, as its command line names them.
+    """The methods of a kernel, one of METHODS, as its command line names them; without baselines,
+    and those of one family, by default of none.
 
     The numbers of band groups of the kernel npar, npar-N, follow from the ranks and are not listed.
-
-    Args:
-        kernel: one of METHODS.
-        family: the family to list; by default the methods of none.
 
     Raises:
         OSError, ValueError: the file cannot be read, or lists nothing.

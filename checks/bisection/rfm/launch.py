@@ -52,11 +52,11 @@ from bisection.core.verdicts import KernelExit
 from bisection.kernels import (
     adapters,
     build_folder,
+    digests,
     launch_faults,
     launch_record,
     layouts,
     results,
-    sources,
 )
 from bisection.kernels.launch_faults import Ended
 from bisection.kernels.launch_record import LaunchRecord
@@ -266,7 +266,7 @@ class Build(rfm.RegressionTest, Reporting):
             if isinstance(fault, Blocked):
                 fault = queue.late() or fault
             self.fail_for(fault or Text(f"no bisection-* in {folder}"))
-        wanted, built = sources.of_checkout(), map(sources.built_into, kernels)
+        wanted, built = digests.of_checkout(), map(digests.built_into, kernels)
         pairs = zip(kernels, built, strict=True)
         kernel, other = next((pair for pair in pairs if pair[1] != wanted), (None, ""))
         if kernel:

@@ -1,4 +1,3 @@
-#!/usr/bin/env python3
 """Stands in for Spack: notes each call, and like Spack fails to compile "broken" code,
 or any with BROKEN_INSTALL in the environment.
 
@@ -8,7 +7,6 @@ for transposes. Calls are lines of the file `calls`.
 """
 
 import os
-import shutil
 import sys
 from pathlib import Path
 
@@ -19,7 +17,9 @@ def make(root, lock, source):
     """A folder with this Spack, which concretises to a lock and compiles a file."""
     for name in ("bin", "recipes", "etc/spack", "lib/spack/spack"):
         (root / name).mkdir(parents=True)
-    shutil.copy(__file__, root / "bin" / "spack")
+    program = root / "bin" / "spack"
+    program.write_text(f"#!{sys.executable}\n{Path(__file__).read_text()}")
+    program.chmod(0o755)
     for name, text in {VERSION: "1.1.0 (0123abc)", "lock": lock, "source": str(source)}.items():
         (root / name).write_text(text)
 

@@ -1,6 +1,7 @@
 """Tests of a run, made up from one list of fields, and of ReFrame's report."""
 
 import dataclasses
+from types import SimpleNamespace
 
 from bisection.analysis.model import Row, Side
 from bisection.core.reasons.launches import OutOfBounds
@@ -16,6 +17,14 @@ RECORDED = {item.name for item in dataclasses.fields(LaunchRecord)}
 def _split(facts):
     record = {name: facts.pop(name) for name in RECORDED & facts.keys()}
     return {name: tuple(v) if isinstance(v, list) else v for name, v in record.items()}
+
+
+def finished_job(state=None, launcher="srun", cancelling=False):
+    """A job of Slurm that ReFrame takes for finished, after 90 s."""
+    scheduler, started_by = (SimpleNamespace(registered_name=n) for n in ("squeue", launcher))
+    named = {"scheduler": scheduler, "launcher": started_by, "jobid": "7", "state": state}
+    times = {"time_limit": 900, "submit_time": 100.0, "completion_time": 190.0}
+    return SimpleNamespace(is_cancelling=cancelling, **named, **times)
 
 
 def result_of(*place, **facts):

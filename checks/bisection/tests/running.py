@@ -10,7 +10,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from bisection.kernels import sources
+from bisection.kernels import digests
 
 RNG = 20261121
 
@@ -46,14 +46,14 @@ def fake_program():
     path = str(HERE / "fake_kernel.py")
     names = {"__name__": "__main__", "__file__": path}
     run = f"exec(compile(open({path!r}).read(), {path!r}, 'exec'), {names})"
-    return f"#!{sys.executable}\n# bisection-sources:{sources.of_checkout()}\n{run}\n"
+    return f"#!{sys.executable}\n# bisection-sources:{digests.of_checkout()}\n{run}\n"
 
 
 def of_other_sources(home, fake):
     """A copy of the fake kernels with the hash of other sources."""
     folder = shutil.copytree(fake, home / "others")
     for kernel in (folder / "bin").iterdir():
-        kernel.write_text(kernel.read_text().replace(sources.of_checkout(), "5" * 64))
+        kernel.write_text(kernel.read_text().replace(digests.of_checkout(), "5" * 64))
     return folder
 
 

@@ -20,7 +20,7 @@ from pathlib import Path
 
 from bisection.core import paths
 from bisection.core.verdicts import BisectionError
-from bisection.kernels import results, sources
+from bisection.kernels import digests, results
 from bisection.kernels.local import BenchError, make, watched
 from bisection.kernels.results import Result
 from papers.launches import HOLLOW, ONCE, LaunchKey, Wanted, placed, work
@@ -119,7 +119,7 @@ def plans(
         folder: takes a result per launch; is created.
     """
     folder.mkdir(parents=True, exist_ok=True)
-    label = f"simulator={sources.digest_of(MACHINES.parent)[:16]}"
+    label = f"simulator={digests.digest_of(MACHINES.parent)[:16]}"
     return [_plan(kernels, launch, wanted[launch], changed, folder, label) for launch in wanted]
 
 
@@ -173,7 +173,7 @@ def is_kept(plan: Plan) -> bool:
     return (
         result["verified"]
         and result["command"] == [str(plan.program), *plan.options]
-        and result["build"]["sources"] == sources.built_into(plan.program)
+        and result["build"]["sources"] == digests.built_into(plan.program)
         and result["simulated"]["hollow"] == plan.hollow
         and "changed" not in result["simulated"]
         and [layout["ranks"], layout["threads"]] == [plan.ranks, plan.threads]

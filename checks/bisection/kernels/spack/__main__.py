@@ -26,14 +26,14 @@ from bisection.kernels.spack.install import install
 
 def report_externals(system: str) -> int:
     """Prints how packages of the system differ from the file; 1 if any does."""
-    survey = survey_externals(environment_file(system))
-    file = paths.shown(survey.file)
-    for line in survey.differing:
+    packages = survey_externals(environment_file(system))
+    file = paths.shown(packages.file)
+    for line in packages.differing:
         print(f"{file}: {line}")
-    survey.require()
-    if not survey.differing:
-        print(f"{file}: {len(survey.installed)} system packages, all as the file says")
-    return 1 if survey.differing else 0
+    packages.require()
+    if not packages.differing:
+        print(f"{file}: {len(packages.installed)} system packages, all as the file says")
+    return 1 if packages.differing else 0
 
 
 def main(arguments: list[str] | None = None) -> int:

@@ -4,7 +4,7 @@ import json
 import os
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from bisection.core import commands, paths
@@ -15,12 +15,9 @@ AUTO = "auto"
 
 
 class SpackError(NotMeasured):
-    """An error in one line; after a failed command, the end of its output too.
+    """An error in one line; after a failed command, the end of its output too."""
 
-    `facts` is what was known of the installation by then, as `install` returns it.
-    """
-
-    facts: Mapping[str, str] = {}
+    facts: Mapping[str, str] = {}  # of the installation, known by then, as `install` returns them
 
 
 def systems() -> dict[str, Path]:
@@ -78,13 +75,13 @@ CLEAN = {"PATH": "/usr/bin:/bin", "LC_ALL": "C"}
 
 
 @dataclass(frozen=True)
-class Survey:
-    """The system packages of an environment: installed ones by name, and what is amiss."""
+class SystemPackages:
+    """The system packages that an environment takes, and what is amiss."""
 
     file: Path
-    installed: dict[str, str]
-    differing: list[str]  # one line each
-    missing: list[str]  # "name (Debian packages)"
+    installed: dict[str, str] = field(default_factory=dict)  # versions by name
+    differing: list[str] = field(default_factory=list)  # one line each
+    missing: list[str] = field(default_factory=list)  # "name (Debian packages)"
 
     def require(self) -> None:
         """Raises SpackError, naming them, if packages of the system are missing."""
@@ -108,35 +105,28 @@ def installed_version(probe: Probe, prefix: str) -> str | None:
     return match[1] if match else None
 
 
-def survey_externals(file: Path) -> Survey:
+def survey_externals(file: Path) -> SystemPackages:
     """Compares the externals of `file` with this machine's packages.
 
     Only those in /usr: they change under our feet, where a site's own prefixes name a version."""
-    survey = Survey(file, {}, [], [])
+    packages = SystemPackages(file)
     for match in EXTERNAL.finditer(file.read_text()):
         name, version, prefix = match["name"], match["version"], match["prefix"]
         if prefix != "/usr" or name not in PROBES:
             continue
         there = installed_version(PROBES[name], prefix)
         if there is None:
-            survey.missing.append(f"{name} ({PROBES[name].debian})")
+            packages.missing.append(f"{name} ({PROBES[name].debian})")
             continue
-        survey.installed[name] = there
+        packages.installed[name] = there
         if there != version:
-            survey.differing.append(f"{name}: the file says {version}, {prefix} has {there}")
-    return survey
+            packages.differing.append(f"{name}: the file says {version}, {prefix} has {there}")
+    return packages
 
 
 def render(file: Path, installed: Mapping[str, str]) -> str:
-    """The environment for Spack.
-
-    Args:
-        file: a spack.yaml below spack-env/.
-        installed: versions of the system's packages, by name.
-
-    Returns:
-        Its text with absolute paths, and with these versions.
-    """
+    """The text of a spack.yaml below spack-env/, with absolute paths, and with these versions of
+    the system's packages, by name."""
 
     def absolute(match: re.Match[str]) -> str:
         return match[1] + json.dumps(os.path.normpath(file.parent / match[2]))

@@ -10,13 +10,12 @@ import os
 import platform
 import re
 import shutil
-import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 from bisection.core import paths
-from bisection.kernels.sources import digest, file_digests, processor, sha256
+from bisection.kernels.digests import digest, file_digests, processor, sha256
 from bisection.kernels.spack.externals import (
     AUTO,
     KERNELS,
@@ -55,10 +54,7 @@ def install(system: str = AUTO) -> Facts:
 
 @contextlib.contextmanager
 def provisioning(system: str) -> Iterator[Environment]:
-    """A Spack environment that no other process changes meanwhile.
-
-    Args:
-        system: the name of the Spack environment, or `auto`.
+    """A Spack environment of this name, or `auto`, that no other process changes meanwhile.
 
     Raises:
         SpackError: nothing can be written, Spack or a package of the system is missing, or a step
@@ -98,7 +94,6 @@ class State:
     packages: str = ""  # the folder of that Spack's recipes
     sources: dict[str, str] = dataclasses.field(default_factory=dict)
     commit: str = ""
-    installed_at: float = 0
     installation: Facts = dataclasses.field(default_factory=dict)  # of the lock alone until built
 
     @classmethod
@@ -117,9 +112,6 @@ class Environment:
         file: its spack.yaml, in a folder that has its name.
         base: where environments, logs and states are kept.
 
-    Attributes:
-        facts: what is known of the installation so far.
-
     Raises:
         SpackError: Spack, or a package of the system, is missing.
     """
@@ -131,22 +123,18 @@ class Environment:
         self.folder.mkdir(parents=True, exist_ok=True)
         self.lock, self.stamp = self.folder / "spack.lock", self.folder / "state.json"
         self.state = State.load(self.stamp)
-        self.survey = survey_externals(file)
-        self.survey.require()
-        self.text = render(file, self.survey.installed)
+        self.system_packages = survey_externals(file)
+        self.system_packages.require()
+        self.text = render(file, self.system_packages.installed)
 
         log = base / f"{self.system}.log"
-        self.spack = Spack(log, self.state.spack, self.state.packages)
-        commits = {
-            "spack_commit": self.spack.commit,
-            "packages_commit": commit_of(self.spack.packages),
-        }
-        self.facts = {"system": self.system, **commits}
+        self.spack = spack = Spack(log, self.state.spack, self.state.packages)
+        commit = commit_of(spack.packages)
+        commits = {"spack_commit": spack.commit, "packages_commit": commit}
+        self.facts = {"system": self.system, **commits}  # what is known of the installation so far
         recipes = json.dumps(file_digests(paths.ROOT / "spack-env" / "repo"))
-        self.wanted = digest(
-            *(self.text, recipes, self.spack.identity, commits["packages_commit"]),
-            *(str(self.spack.packages), host(self.text)),
-        )
+        known = (self.text, recipes, spack.identity, commit, str(spack.packages), host(self.text))
+        self.wanted = digest(*known)
 
     def keep(self, **changes: Any) -> None:
         self.state = dataclasses.replace(self.state, **changes)
@@ -157,14 +145,14 @@ class Environment:
         spack, state = self.spack, self.state
         there = sha256(self.lock) if self.lock.is_file() else ""
         if (state.wanted, state.installation.get("lock_hash")) != (self.wanted, there):
-            for line in self.survey.differing:
-                note(f"{paths.shown(self.survey.file)}: {line}; building for what is installed")
-            version = f"Spack {spack.version}"
-            note(f"concretising {self.system} with {version} (up to two minutes, once)")
-            self.keep(wanted="")  # if this call dies, the next one does it again
-            self.lock.unlink(missing_ok=True)
+            for line in self.system_packages.differing:
+                file = paths.shown(self.system_packages.file)
+                note(f"{file}: {line}; building for what is installed")
+            step = f"concretising {self.system}"
+            note(f"{step} with Spack {spack.version} (up to two minutes, once)")
+            self.lock.unlink(missing_ok=True)  # if this call dies, the next one does it again
             paths.write_whole(self.folder / "spack.yaml", self.text)
-            spack(f"concretising {self.system}", self.folder, "concretize")
+            spack(step, self.folder, "concretize")
             known = {"spack": spack.identity, "packages": str(spack.packages)}
             self.keep(wanted=self.wanted, installation=lock_facts(self.lock), **known)
         facts = lock_facts(self.lock)
@@ -186,7 +174,8 @@ class Environment:
         note(f"building {KERNELS} with {jobs} jobs, output in {spack.log}")
         # Make would not compile changed files again that are older than the last installation.
         changed = [name for name, value in sources.items() if state.sources.get(name) != value]
-        older = any((source / name).stat().st_mtime <= state.installed_at for name in changed)
+        last = self.stamp.stat().st_mtime
+        older = any((source / name).stat().st_mtime <= last for name in changed)
         for link in self.base.glob("build-*"):
             if older or not state.sources:
                 shutil.rmtree(link.resolve(), ignore_errors=True)
@@ -204,8 +193,7 @@ class Environment:
             raise SpackError(f"Spack installed no bisection-* program in {prefix}/bin")
         mpi_prefix = places.get(self.facts["mpi"].split("@")[0], "")
         self.facts |= {"prefix": prefix, "mpi_prefix": mpi_prefix}
-        new = {"sources": sources, "commit": commit, "installed_at": time.time()}
-        self.keep(installation=self.facts, **new)
+        self.keep(installation=self.facts, sources=sources, commit=commit)
         return self.facts
 
 

@@ -16,13 +16,13 @@ from typing import Any
 
 from bisection.core import paths
 from bisection.core.commands import Answer, ask
-from bisection.kernels.sources import digest, file_digests
+from bisection.kernels.digests import digest, file_digests
 from bisection.kernels.spack.externals import SpackError
 
 # Spack's solver. Without it in the Python that runs Spack, Spack downloads one for itself.
 CLINGO = "clingo==5.8.0"
 MIRROR = "mirror"  # the folder of sources that a bundle brought (bootstrap.sh)
-OLDEST_SPACK = (1, 0)  # the first that reads package repositories of API v2
+OLDEST = 1  # the first Spack that reads package repositories of API v2
 PATIENCE = 600  # s for an answer of git or Spack
 
 
@@ -91,11 +91,7 @@ def commit_of(folder: Path) -> str:
 
 
 def clone(pin: Pin) -> Path:
-    """The clone of a pinned release, made unless it is there.
-
-    Raises:
-        SpackError: the repository cannot be reached, or has no such release.
-    """
+    """The clone of a pinned release, made unless it is there; SpackError if it cannot be had."""
     target = pin.folder
     if target.exists():
         return target
@@ -123,11 +119,7 @@ def imports_clingo(python: str) -> bool:
 def find_python(log: Path) -> str:
     """A Python with Spack's solver: SPACK_PYTHON, or ours, into which it is installed if needed.
 
-    Args:
-        log: the file that the output of pip is appended to.
-
-    Raises:
-        SpackError: the solver cannot be installed.
+    The output of pip is appended to the log. SpackError: the solver cannot be installed.
     """
     ours = sys.executable
     for python in (os.environ.get("SPACK_PYTHON"), ours):
@@ -145,11 +137,11 @@ def find_python(log: Path) -> str:
 
 
 def run(command: list[str], log: Path, step: str, env: Mapping[str, str] | None = None) -> None:
-    """Runs a command with all its output in a log.
+    """Runs a command, whose output is appended to a log.
 
     Args:
         command: the program and its arguments.
-        log: the file that the output is appended to.
+        log: the file.
         step: the command's purpose, for the error.
         env: environment variables; None for this process's own.
 
@@ -180,18 +172,17 @@ def telling_lines(output: str) -> list[str]:
 class Spack:
     """A Spack, run with a configuration of our own and none of the user's.
 
-    It is started when it is first asked for something.
+    It is started when it is first asked for something. A site's Spack brings its recipes, unless
+    others are named; with all else a release of them is cloned.
 
     Args:
         log: the file that its output is appended to.
         known: the identity of the Spack that the folder `packages` is of.
-        packages: the folder of its recipes, if there; else the site's are taken, else a clone.
+        packages: the folder of its recipes.
 
     Attributes:
-        program: its path.
         commit: of its clone; "" if it is none.
         identity: changes with the Spack and with what its site configured.
-        packages: the folder of its recipes.
     """
 
     def __init__(self, log: Path, known: str = "", packages: str = "") -> None:
@@ -201,19 +192,17 @@ class Spack:
         of_site = at_hand is not None and not os.environ.get(PACKAGES.variable)
         root = self.program.resolve().parents[1]
         self.commit = commit_of(root)
-        source = root / "lib" / "spack" / "spack" / "__init__.py"
-        version = source.read_text() if source.exists() else self.version  # a wrapper elsewhere
+        # It stands elsewhere than a wrapper of it.
+        version = paths.text_of(root / "lib/spack/spack/__init__.py") or self.version
         site = json.dumps(file_digests(root / "etc" / "spack"))
-        recipes = "the site's" if of_site else "cloned"
-        self.identity = digest(str(self.program), self.commit, version, site, recipes)
+        self.identity = digest(str(self.program), self.commit, version, site, str(of_site))
         there = packages if known == self.identity and Path(packages).is_dir() else ""
         if not there and of_site:
             lines = self.answer("repo", "list")
             match = re.search(r"^\[\+\]\s+builtin\s+v2\S*\s+(/.*)$", lines, re.M)
             there = match[1].strip() if match else ""
-        cloned = () if there else (clone(PACKAGES), "repos", "spack_repo", "builtin")
-        self.packages = Path(there, *cloned)
-        write_configuration(self.scope, self.packages)
+        self.packages = Path(there or clone(PACKAGES) / "repos" / "spack_repo" / "builtin")
+        self.configure()
 
     @functools.cached_property
     def env(self) -> dict[str, str]:
@@ -231,13 +220,12 @@ class Spack:
     def version(self) -> str:
         """Its version, as `spack --version` begins with it; SpackError if that is too old."""
         answer = self.answer("--version")
-        match = re.match(r"(\d+)\.(\d+)\S*", answer)
+        match = re.match(r"(\d+)\.\d+\S*", answer)
         if not match:
             raise SpackError(f"{self.program} --version says '{answer.strip()[:80]}'")
-        if (int(match[1]), int(match[2])) < OLDEST_SPACK:
-            oldest = ".".join(map(str, OLDEST_SPACK))
+        if int(match[1]) < OLDEST:
             raise SpackError(
-                f"{self.program} is Spack {match[0]}, older than {oldest}: name another with "
+                f"{self.program} is Spack {match[0]}, older than {OLDEST}.0: name another with "
                 f"SPACK_ROOT, or take it off PATH to have {SPACK.release} cloned"
             )
         return match[0]
@@ -264,26 +252,25 @@ class Spack:
         words = (line.split(maxsplit=1) for line in lines)
         return {pair[0]: pair[1].strip() for pair in words if len(pair) == 2}
 
-
-def write_configuration(scope: Path, packages: Path) -> None:
-    """Keeps Spack inside our folder."""
-    base = paths.home() / "spack"
-    files: dict[str, dict[str, Any]] = {
-        "config": {
-            "install_tree": {"root": str(base / "opt")},
-            "build_stage": [str(base / "stage")],
-            "test_stage": str(base / "test"),
-            "source_cache": str(base / "sources"),
-            "misc_cache": str(base / "cache"),
-            # Spack's default is a link inside src/.
-            "develop_stage_link": str(base / "build-{hash}"),
-        },
-        "repos": {"builtin": str(packages)},
-        "bootstrap": {"enable": False},
-    }
-    if (base / MIRROR).is_dir():
-        files["mirrors"] = {"bundle": (base / MIRROR).as_uri()}
-    scope.mkdir(parents=True, exist_ok=True)
-    for name, content in files.items():
-        text = json.dumps({name: content}, indent=1)  # JSON is YAML
-        paths.write_whole(scope / f"{name}.yaml", text)
+    def configure(self) -> None:
+        """Keeps Spack inside our folder."""
+        base = self.scope.parent
+        files: dict[str, Any] = {
+            "config": {
+                "install_tree": {"root": str(base / "opt")},
+                "build_stage": [str(base / "stage")],
+                "test_stage": str(base / "test"),
+                "source_cache": str(base / "sources"),
+                "misc_cache": str(base / "cache"),
+                # Spack's default is a link inside src/.
+                "develop_stage_link": str(base / "build-{hash}"),
+            },
+            "repos": {"builtin": str(self.packages)},
+            "bootstrap": {"enable": False},
+        }
+        if (base / MIRROR).is_dir():
+            files["mirrors"] = {"bundle": (base / MIRROR).as_uri()}
+        self.scope.mkdir(parents=True, exist_ok=True)
+        for name, content in files.items():
+            text = json.dumps({name: content}, indent=1)  # JSON is YAML
+            paths.write_whole(self.scope / f"{name}.yaml", text)

@@ -31,16 +31,12 @@ from bisection.kernels.spack.program import SPACK, Spack, find_spack
 External = dict[str, Any]  # an entry under "externals" of packages.yaml
 
 # Those that their own compilers' wrappers name; Spack knows more.
-MPIS = {
-    "openmpi": PROBES["openmpi"],
-    "mpich": Probe("mpicc -v", "libmpich-dev mpich", r"mpicc for MPICH version (\S+)"),
-}
+MPICH = Probe("mpicc -v", "libmpich-dev mpich", r"mpicc for MPICH version (\S+)")
+MPIS = {"openmpi": PROBES["openmpi"], "mpich": MPICH}
 OTHER_MPIS = "mvapich mvapich2 mvapich-plus intel-oneapi-mpi cray-mpich".split()
 OTHER_COMPILERS = "llvm nvhpc intel-oneapi-compilers cce aocc".split()
 TOOLS = ("cmake", "gmake", "pkgconf")
 WRAPPERS = {"c": "mpicc", "cxx": "mpicxx", "fortran": "mpifort"}
-
-
 LIBRARIES = {  # modules of pkg-config, where {mpi} is the package of the MPI; variants
     "fftw": (("fftw3",), "+openmp precision=double"),
     "openblas": (("openblas",), "threads=openmp"),
@@ -68,18 +64,18 @@ def environment_for(system: str, mpi_prefix: str) -> str:
         SpackError: there is no MPI, or neither this module nor a Spack at hand knows it or its
             compilers.
     """
-    wrappers = {name: str(Path(mpi_prefix, "bin", name)) for name in WRAPPERS.values()}
-    if not shutil.which(wrappers["mpicc"]):
+    wrappers = {lang: f"{mpi_prefix}/bin/{name}" for lang, name in WRAPPERS.items()}
+    if not shutil.which(wrappers["c"]):
         raise SpackError(f"there is no mpicc in {mpi_prefix}/bin: name the folder of an MPI")
-    shown = {language: _words(wrappers[name], "-show") for language, name in WRAPPERS.items()}
+    shown = {language: _words(wrapper, "-show") for language, wrapper in wrappers.items()}
     programs = {lang: shutil.which(words[0]) for lang, words in shown.items() if words}
     compilers = {lang: str(Path(path).absolute()) for lang, path in programs.items() if path}
     for language in ("c", "fortran"):
         if language not in compilers:
-            raise SpackError(f"{wrappers[WRAPPERS[language]]} -show names no compiler")
+            raise SpackError(f"{wrappers[language]} -show names no compiler")
 
     mpi = _probed(MPIS, mpi_prefix) or _by_spack(OTHER_MPIS, [f"{mpi_prefix}/bin"])
-    folders = sorted({str(Path(path).parent) for path in compilers.values()})
+    folders = sorted(set(map(os.path.dirname, compilers.values())))
     compiler = _gcc(compilers) or _by_spack(OTHER_COMPILERS, folders)
     (mpi_package,), (compiler_package,) = mpi, compiler
     taken = {**compiler, **mpi}
@@ -101,10 +97,9 @@ def environment_for(system: str, mpi_prefix: str) -> str:
     for name, external in taken.items():
         packages.setdefault(name, {}).update({"buildable": False, "externals": [external]})
     today = datetime.now(timezone.utc).strftime("%Y-%m-%d")
-    head = [f"The machine's own MPI, compilers and libraries for {system}, as found on {today}."]
-    head += [f"Spack builds {name}: {why}." for name, why in built.items()]
-    comment = "".join(f"# {line}\n" for line in head)
-    return comment + yaml.safe_dump(content, sort_keys=False, width=1000)
+    head = f"# The machine's own MPI, compilers and libraries for {system}, as found on {today}.\n"
+    head += "".join(f"# Spack builds {name}: {why}.\n" for name, why in built.items())
+    return head + yaml.safe_dump(content, sort_keys=False, width=1000)
 
 
 def _probed(probes: Mapping[str, Probe], prefix: str) -> dict[str, External]:
@@ -119,13 +114,14 @@ def _gcc(compilers: dict[str, str]) -> dict[str, External]:
     gnu = all("Free Software Foundation" in text for text in about)
     if not gnu or len(versions) != 1 or "" in versions:
         return {}
-    spec = f"gcc@{versions.pop()} languages:='{','.join(LANGUAGES[name] for name in compilers)}'"
-    prefix = str(Path(compilers["c"]).parents[1])
-    extra = {"compilers": dict(compilers)}
-    return {"gcc": {"spec": spec, "prefix": prefix, "extra_attributes": extra}}
-
-
-LANGUAGES = {"c": "c", "cxx": "c++", "fortran": "fortran"}  # as Spack's gcc names them
+    languages = ",".join(compilers).replace("cxx", "c++")  # as Spack's gcc names them
+    return {
+        "gcc": {
+            "spec": f"gcc@{versions.pop()} languages:='{languages}'",
+            "prefix": str(Path(compilers["c"]).parents[1]),
+            "extra_attributes": {"compilers": compilers},
+        }
+    }
 
 
 def _by_spack(names: Sequence[str], folders: Sequence[str]) -> dict[str, External]:
@@ -165,7 +161,7 @@ def _library(name: str, mpi: str, mpi_file: Path | None) -> External:
     if name == "netlib-scalapack":
         linked_with = " ".join(_words("ldd", str(file)))
         loaded = re.findall(r"libmpi(?:ch)?\.so\S* => (/\S+)", linked_with)
-        if not mpi_file or mpi_file not in {Path(path).resolve() for path in loaded}:
+        if mpi_file not in [Path(path).resolve() for path in loaded]:
             other = loaded[0] if loaded else "none"
             raise NotTaken(f"{file} is linked with another MPI, {other}")
     if name == "openblas" and _threads(file) != "2":

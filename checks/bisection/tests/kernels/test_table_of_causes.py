@@ -3,13 +3,12 @@ warnings.txt, which say how they are written."""
 
 import json
 import re
-import types
-from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 import pytest
 from fake_kernel import layout_of
-from results_made import entry, report
+from results_made import entry, finished_job, report
 
 from bisection.core.causes import CAUSES, FAILED, NOT_MEASURED, NOTE
 from bisection.core.reasons import KINDS, MACHINE_FAULTS, OUTER_FAULTS
@@ -31,16 +30,11 @@ HEAD = re.compile(
 )
 
 
-@dataclass(frozen=True)
-class Case:
+class Case(NamedTuple):
     """A launch, its output, and what a run says of it; of a warning, the node and the note."""
 
     head: str
     text: str
-
-    @property
-    def wanted(self):
-        return HEAD.fullmatch(self.head)
 
 
 def cases_of(name):
@@ -59,13 +53,6 @@ def cases_of(name):
 LAUNCHES, WARNINGS = cases_of("launches.txt"), cases_of("warnings.txt")
 
 
-def job(launcher, state):
-    scheduler, named = (types.SimpleNamespace(registered_name=n) for n in ("squeue", launcher))
-    words = {"scheduler": scheduler, "launcher": named, "jobid": "7", "state": state}
-    times = {"time_limit": 900, "submit_time": 100.0, "completion_time": 190.0}
-    return types.SimpleNamespace(is_cancelling=False, **words, **times)
-
-
 @pytest.fixture(scope="module")
 def begun(tmp_path_factory):
     """The folder of a launch that has begun and not ended. Slurm has forgotten all jobs."""
@@ -79,12 +66,13 @@ def begun(tmp_path_factory):
 
 def told(case, begun):
     """The exit code and the reason of a launch."""
-    wanted = case.wanted
+    wanted = HEAD.fullmatch(case.head)
     folder = begun if wanted["begun"] else begun / "none"
     code = None if wanted["exit"] == "-" else int(wanted["exit"])
     hosts = [wanted["node"]] if wanted["node"] else NODES
     ended = Ended("md", str(folder), code, case.text, hosts=hosts, nodes=len(hosts))
-    return launch_faults.of_launch(job(wanted["launcher"], wanted["state"] or "FAILED"), ended)
+    job = finished_job(wanted["state"] or "FAILED", wanted["launcher"])
+    return launch_faults.of_launch(job, ended)
 
 
 def noted(case, hosts=NODES):
@@ -93,7 +81,7 @@ def noted(case, hosts=NODES):
 
 @pytest.mark.parametrize("case", LAUNCHES, ids=lambda case: case.head)
 def test_a_launch_has_its_verdict_cause_and_node(case, begun):
-    wanted, (code, reason) = case.wanted, told(case, begun)
+    wanted, (code, reason) = HEAD.fullmatch(case.head), told(case, begun)
     says = clause(reason)
     assert (reason.code, wanted["cause"] in says) == (wanted["kind"], True), says
     at = dict(pair.split("=") for pair in wanted["at"].split())

@@ -10,7 +10,7 @@ import reframe
 from reframe.core.schedulers.pbs import PbsJobScheduler
 from running import ONE, SITES, fake_program, git, install_cmake, of_other_sources, run_command
 
-from bisection.kernels import sources
+from bisection.kernels import digests
 from bisection.rfm import internals
 
 
@@ -104,7 +104,7 @@ def test_results_of_spack_have_lock_commits_and_modules(builds):
 
 def test_kernels_of_other_sources_are_refused(builds):
     assert builds.case("p2p", environ="system")["verdict"] == "not measured"
-    stale = {"code": "KERNELS_STALE", "built": "5" * 12, "checkout": sources.of_checkout()[:12]}
+    stale = {"code": "KERNELS_STALE", "built": "5" * 12, "checkout": digests.of_checkout()[:12]}
     cause = builds.case("", "", "", environ="system", check="Build")["reasons"]["cause"]
     assert cause.items() >= stale.items()
     assert "--stale accepts it" in builds.said
