@@ -177,11 +177,14 @@ contains
          0.5_dp*(values(0) + values(2)) - values(1)]
   end function parabola
 
-  !> The product of a pair's charges, in eV A.
+  !> The product of a pair's charges, in eV A.  No charge(merge(1, 2, ...)): gfortran 12 gathers by the
+  !> logical itself, whose vectors are 0 and -1, or masks of AVX-512: elements before the first, or of
+  !> other lanes (-O2, -O3).
   pure real(dp) function charges(p, kind)
     type(potential_t), intent(in) :: p
     integer, intent(in) :: kind
-    charges = coulomb*p%charge(merge(1, 2, kind < 2))*p%charge(merge(1, 2, kind < 1))
+    charges = coulomb*merge(p%charge(1), p%charge(2), kind < 2) &
+              *merge(p%charge(1), p%charge(2), kind < 1)
   end function charges
 
   !> A polynomial at x.

@@ -98,7 +98,9 @@ contains
   pure integer function channels_of(self, atom) result(count)
     class(crystal_t), intent(in) :: self
     integer, intent(in) :: atom
-    count = self%channels(merge(1, 2, mod(atom - 1, self%formula) == 0))
+    ! A logical as a subscript, channels(merge(1, 2, ...)), is -1 in vectors of GCC 12: see charges
+    ! of md_ionic.
+    count = merge(self%channels(1), self%channels(2), mod(atom - 1, self%formula) == 0)
   end function channels_of
 
   !> How many of so many atoms are a formula's first, and how many are others.
