@@ -177,9 +177,9 @@ contains
          0.5_dp*(values(0) + values(2)) - values(1)]
   end function parabola
 
-  !> The product of a pair's charges, in eV A.  No charge(merge(1, 2, ...)): gfortran 12 gathers by the
-  !> logical itself, whose vectors are 0 and -1, or masks of AVX-512: elements before the first, or of
-  !> other lanes (-O2, -O3).
+  !> The product of a pair's charges, in eV A.  Not charge(merge(1, 2, ...)): where GCC 12
+  !> vectorises such a subscript, it takes a true logical for -1, and reads before the array
+  !> (-O2, -O3).
   pure real(dp) function charges(p, kind)
     type(potential_t), intent(in) :: p
     integer, intent(in) :: kind

@@ -98,8 +98,7 @@ contains
   pure integer function channels_of(self, atom) result(count)
     class(crystal_t), intent(in) :: self
     integer, intent(in) :: atom
-    ! A logical as a subscript, channels(merge(1, 2, ...)), is -1 in vectors of GCC 12: see charges
-    ! of md_ionic.
+    ! Not channels(merge(1, 2, ...)), which GCC 12 miscompiles: see charges of md_ionic.
     count = merge(self%channels(1), self%channels(2), mod(atom - 1, self%formula) == 0)
   end function channels_of
 

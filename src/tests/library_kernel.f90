@@ -86,8 +86,8 @@ contains
     address = c_loc(kernel)
   end function this_kernel
 
-  !> In [-1, 1), without symmetry, the same on every rank.  Of integers, so that every call gives the
-  !> same bits: compilers fuse a sum and a product of reals in some calls and not in others.
+  !> In [-1, 1), without symmetry, the same on every rank.  Of integers: compilers fuse sums and
+  !> products of reals in some calls and not in others, so that bits differ.
   elemental function random(i, j) result(value)
     integer, intent(in) :: i, j
     real(dp) :: value
