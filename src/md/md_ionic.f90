@@ -177,11 +177,14 @@ contains
          0.5_dp*(values(0) + values(2)) - values(1)]
   end function parabola
 
-  !> The product of a pair's charges, in eV A.
+  !> The product of a pair's charges, in eV A.  Not charge(merge(1, 2, ...)): where GCC 12
+  !> vectorises such a subscript, it takes a true logical for -1, and reads before the array
+  !> (-O2, -O3).
   pure real(dp) function charges(p, kind)
     type(potential_t), intent(in) :: p
     integer, intent(in) :: kind
-    charges = coulomb*p%charge(merge(1, 2, kind < 2))*p%charge(merge(1, 2, kind < 1))
+    charges = coulomb*merge(p%charge(1), p%charge(2), kind < 2) &
+              *merge(p%charge(1), p%charge(2), kind < 1)
   end function charges
 
   !> A polynomial at x.

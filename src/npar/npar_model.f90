@@ -98,7 +98,8 @@ contains
   pure integer function channels_of(self, atom) result(count)
     class(crystal_t), intent(in) :: self
     integer, intent(in) :: atom
-    count = self%channels(merge(1, 2, mod(atom - 1, self%formula) == 0))
+    ! Not channels(merge(1, 2, ...)), which GCC 12 miscompiles: see charges of md_ionic.
+    count = merge(self%channels(1), self%channels(2), mod(atom - 1, self%formula) == 0)
   end function channels_of
 
   !> How many of so many atoms are a formula's first, and how many are others.

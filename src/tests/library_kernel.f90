@@ -2,7 +2,7 @@
 ! of any shape on any ranks, and local operators with a field that has no symmetry.
 module library_kernel
   use, intrinsic :: iso_c_binding, only: c_double, c_double_complex, c_f_pointer, &
-    c_funloc, c_int, c_loc, c_ptr, c_size_t
+    c_funloc, c_int, c_int64_t, c_loc, c_ptr, c_size_t
   use mpi_f08, only: MPI_Allreduce, MPI_Barrier, MPI_Comm, MPI_Comm_free, MPI_Comm_rank, &
     MPI_Comm_size, MPI_Comm_split, MPI_DOUBLE_PRECISION, MPI_IN_PLACE, MPI_SUM
   use bx_fftw, only: fftw_execute_dft
@@ -86,12 +86,15 @@ contains
     address = c_loc(kernel)
   end function this_kernel
 
-  !> In [-1, 1), without symmetry, the same on every rank.
+  !> In [-1, 1), without symmetry, the same on every rank.  Of integers: compilers fuse sums and
+  !> products of reals in some calls and not in others, so that bits differ.
   elemental function random(i, j) result(value)
     integer, intent(in) :: i, j
     real(dp) :: value
-    value = sin(12.9898_dp*i + 78.233_dp*j)*43758.5453_dp
-    value = 2*(value - floor(value)) - 1 ! modulo takes ten times as long
+    integer(c_int64_t), parameter :: prime = 65537
+    integer(c_int64_t) :: k
+    k = modulo(7919_c_int64_t*i + 104729_c_int64_t*j, prime)
+    value = 2*(real(modulo(k*k*k, prime), dp)/prime) - 1
   end function random
 
   pure function has_column(layout, n, x, y) result(has)
