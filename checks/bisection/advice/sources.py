@@ -24,9 +24,6 @@ ROUNDS = 15  # how often each method is timed
 Trial = tuple[int, int, str]  # a launch: ranks, threads per rank, methods
 # Of a result that gives no advice: of another kernel, not whole, or without the methods needed.
 USELESS = (ResultError, KeyError, TypeError, ValueError, OverflowError)
-# Least parallel efficiency of recommended cores. Catlow et al. (2010), Appendix B, recommends
-# cores without a criterion; this one gives its three recommendations.
-EFFICIENCY = 0.5
 # Rules of thumb: name -> the NPAR for so many ranks.
 RULES = {
     "cores/8": lambda ranks: ranks / 8,
@@ -149,11 +146,11 @@ class Solved(Launched):
 
 
 def recommended(times: dict[int, float]) -> tuple[int, float]:
-    """The most cores with a parallel efficiency of at least EFFICIENCY, and their efficiency;
+    """The most cores that are efficient enough (LIMITS.efficiency), and their parallel efficiency;
     `times`: cores -> seconds."""
     fewest = min(times)
     efficiencies = {n: times[fewest] * fewest / (seconds * n) for n, seconds in times.items()}
-    cores = max(n for n, efficiency in efficiencies.items() if efficiency >= EFFICIENCY)
+    cores = max(n for n, efficiency in efficiencies.items() if efficiency >= LIMITS.efficiency)
     return cores, efficiencies[cores]
 
 

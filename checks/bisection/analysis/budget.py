@@ -1,7 +1,8 @@
 """Which launches a night should have within a budget of node-hours, by stored nights.
 
-A launch finds a slow-down of one of its tests if a run raises an alarm at it within NIGHTS nights,
-by the test's quietest metric. It finds that of another test as far as both are alike:
+A launch finds a slow-down of one of its tests if a run raises an alarm at it within so many nights
+(LIMITS.plan_nights), by the test's quietest metric. It finds that of another test as far as both
+are alike:
 
     two cases of one method and layout    by the shorter time over the longer one
     any two tests                         by the squared correlation of what they are off their
@@ -38,10 +39,6 @@ from bisection.core.units import is_absolute
 from bisection.core.verdicts import RAN
 from bisection.store.database import Outcome, Session, Store, StoredTest
 from bisection.store.nights import Nights
-
-NIGHTS = 10  # within which a slow-down is to be found
-LEAST = 1e-3  # of all slow-downs: a launch that adds less is left out
-BY_CHANCE = 1e-3  # that any two tests of a table seem to be correlated
 
 
 @dataclass(eq=False)
@@ -80,7 +77,7 @@ class Proposal:
     """Launches for a night, on so many nodes."""
 
     nodes: int
-    reach: float  # of the known nodes, those that launch within NIGHTS nights
+    reach: float  # of the known nodes, those that launch within plan_nights
     launches: list[Launch]  # all
     chosen: list[Launch]
     finds: tuple[float, float]  # all, and those chosen: of all slow-downs
@@ -196,14 +193,14 @@ def propose(
     for number in np.setdiff1d(np.arange(len(paid)), taken):
         alone = weight * finds[number]
         adds, share = float(alone @ missed), finds[taken] @ alone / max(alone.sum(), SAME)
-        by = paid[taken[int(share.argmax())]].name if share.max() > LEAST else ""
+        by = paid[taken[int(share.argmax())]].name if share.max() > LIMITS.plan_least else ""
         kept = max(0.0, 1 - adds / max(alone.sum(), SAME))
         left_out.append(LeftOut(paid[number], adds, kept, by))
     chosen = [paid[number] for number in sorted(taken)]
     chosen += [each for each in launches if each.needs and {*each.needs} <= {*chosen}]
     return Proposal(
         nodes=nodes,
-        reach=min(1.0, NIGHTS * nodes / known_nodes),
+        reach=min(1.0, LIMITS.plan_nights * nodes / known_nodes),
         launches=list(launches),
         chosen=chosen,
         finds=(float(weight @ (1 - np.prod(1 - finds, axis=0))), float(weight @ (1 - missed))),
@@ -257,7 +254,7 @@ def _greedy(
     while True:
         adds = finds @ missed
         adds[taken] = 0
-        adds[(adds < LEAST) | (hours > budget - hours[taken].sum())] = 0
+        adds[(adds < LIMITS.plan_least) | (hours > budget - hours[taken].sum())] = 0
         if not adds.any():
             return taken
         taken.append(int((adds / hours).argmax()))
@@ -282,7 +279,9 @@ def finding(
     alike = np.eye(len(numbers))
     for table in tables:
         sigma, rho = np.maximum(table.noise.sigma, SAME), table.noise.rho
-        alarms = np.asarray(chance_of_alarm(NIGHTS, np.log1p(effect), sigma, rho, len(sigma)))
+        alarms = np.asarray(
+            chance_of_alarm(LIMITS.plan_nights, np.log1p(effect), sigma, rho, len(sigma))
+        )
         absolute = [is_absolute(history.metric.unit) for history in table.histories]
         quietest: dict[int, int] = {}  # a test's column -> its row
         for row in np.lexsort((alarms, np.array(absolute))).tolist():
@@ -326,6 +325,6 @@ def _correlated(table: NoiseTable, rows: np.ndarray) -> np.ndarray:
     squares = np.clip((rest @ rest.T) ** 2 / np.maximum(sums * sums.T, SAME**4), 0, 1 - SAME)
     df = np.maximum(known @ known.T - 3, 1)  # each half has its level
     p = 2 * scipy.special.stdtr(df, -np.sqrt(squares * df / (1 - squares)))
-    sure = np.where(p * max(len(rows) * (len(rows) - 1) / 2, 1) < BY_CHANCE, squares, 0.0)
+    sure = np.where(p * max(len(rows) * (len(rows) - 1) / 2, 1) < LIMITS.plan_chance, squares, 0.0)
     np.fill_diagonal(sure, 1.0)
     return sure

@@ -29,14 +29,6 @@ from bisection.core.verdicts import BisectionError, Verdict
 from bisection.store.database import DAY, Session, Store
 from bisection.store.marks import Mark
 
-SHARED = 0.1  # of the chance of a false alarm: what all metrics, and kernels, share
-ALIKE = 0.5  # of a shared step: a metric that moved by less is nearer to its old level
-SURE = 4.0  # standard errors: by more, what metrics share has moved
-UNLIKELY = -5.0  # logarithm of the likelihood of a night, beside the likeliest: another event
-WRONG = -50.0  # and of one that one metric cannot exclude more than that
-TWIN = 10  # metrics that two sessions have in common to be the same night
-BEFORE = 20  # sessions: of the level before an event, at most
-
 
 @dataclass
 class Table:
@@ -161,7 +153,7 @@ def _table(histories: list[History], sessions: Sequence[Session]) -> Table:
     twins = []
     for night in np.flatnonzero((~np.isnan(costs)).any(axis=0)):
         values = costs[:, night]
-        many = (~np.isnan(values)).sum() >= TWIN  # a few may be equal by chance
+        many = (~np.isnan(values)).sum() >= LIMITS.twin_metrics  # a few may be equal by chance
         first = nights.setdefault(values.tobytes() if many else int(night), int(night))
         if first != night:
             names = f"{sessions[first].uuid[:8]}, {sessions[int(night)].uuid[:8]}"
@@ -223,7 +215,8 @@ def without_weeks(costs: np.ndarray, days: np.ndarray) -> np.ndarray:
         size, nights = medians(here, 1), (~np.isnan(here)).sum(axis=1)
         error = np.maximum(spread, scale(here - size[:, None], 1))
         error *= np.sqrt(math.pi / 2 / np.maximum(nights, 1))  # of medians
-        clear[:, days == day] -= np.where(np.abs(size) > SURE * error, size, 0)[:, None]
+        sure = np.abs(size) > LIMITS.shared_sure * error
+        clear[:, days == day] -= np.where(sure, size, 0)[:, None]
     return clear
 
 
@@ -232,9 +225,9 @@ def _of_table(table: Table, chance: float, false_alarms: float) -> list[Event]:
     of_kernels = [every, *(np.flatnonzero(table.kernels == k) for k in range(len(shared) - 1))]
     traces: list[_Trace] = []
     events: list[Event] = []
-    alone = look(apart, (1 - SHARED) * chance, True, table.repeats, table.ticks)
+    alone = look(apart, (1 - LIMITS.shared_part) * chance, True, table.repeats, table.ticks)
     for series, members, findings in (
-        (shared, of_kernels, look(shared, SHARED * chance, table=False)),
+        (shared, of_kernels, look(shared, LIMITS.shared_part * chance, table=False)),
         (apart, every[:, None], alone),
     ):
         for values, rows, finding in zip(series, members, findings, strict=True):
@@ -295,7 +288,7 @@ def _event(
         last=last,
         rate=rate,
         metrics={check: (count, there[check]) for check, count in changed.most_common()},
-        before=table.sessions[max(0, low - BEFORE) : low],
+        before=table.sessions[max(0, low - LIMITS.event_sessions) : low],
         after=table.sessions[night:],
         **more,
     )
@@ -328,12 +321,12 @@ def _together(traces: list[_Trace]) -> list[tuple[np.ndarray, list[_Trace]]]:
     rest, groups = traces, []
     while rest:
         night = int(np.sum([_probable(trace.logs) for trace in rest], axis=0).argmax())
-        members = [trace for trace in rest if trace.logs[night] > UNLIKELY] or rest[:1]
+        members = [trace for trace in rest if trace.logs[night] > LIMITS.other_event] or rest[:1]
         rest = [trace for trace in rest if trace not in members]
         # The surest of each test: its metrics vary together.
         order = sorted(members, key=lambda t: (t.test is not None, t.chance))
         tests = grouped(order, lambda trace: trace.test or id(trace)).values()
-        chances = _probable(sum(np.maximum(alike[0].logs, WRONG) for alike in tests))
+        chances = _probable(sum(np.maximum(alike[0].logs, LIMITS.least_likely) for alike in tests))
         groups.append((chances, members))
     return groups
 
@@ -353,9 +346,10 @@ def _points(table: Table, night: int, traces: list[_Trace]) -> dict[int, ChangeP
         values = np.where(beside[:, None], table.apart[rows], table.costs[rows])
         size, before, after = _step(values, *nights)
         part = (before > 0) & (after > 0)
-        part &= np.abs(size) >= np.maximum(math.log1p(LIMITS.step), ALIKE * np.abs(moved))
+        least = math.log1p(LIMITS.step)
+        part &= np.abs(size) >= np.maximum(least, LIMITS.shared_step * np.abs(moved))
         if trace.test is None:
-            part &= np.minimum(size / trace.size, shared / trace.size) >= ALIKE
+            part &= np.minimum(size / trace.size, shared / trace.size) >= LIMITS.shared_step
         for index in np.flatnonzero(part):
             test, metric, *_ = table.histories[rows[index]]
             cost = float(size[index])
@@ -394,7 +388,7 @@ def _moved(table: Table, left: int, night: int, right: int) -> tuple[np.ndarray,
     around = np.hstack([part - medians(part, 1)[:, None] for part in parts])
     nights = 1 / np.maximum(before, 1) + 1 / np.maximum(after, 1)
     error = scale(around, 1) * np.sqrt(math.pi / 2 * nights)  # of medians
-    sure = np.abs(size) >= np.maximum(math.log1p(LIMITS.step), SURE * error)
+    sure = np.abs(size) >= np.maximum(math.log1p(LIMITS.step), LIMITS.shared_sure * error)
     return size[table.kernels], np.where(sure, size, 0.0)[table.kernels]
 
 

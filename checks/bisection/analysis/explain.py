@@ -25,7 +25,6 @@ from bisection.store.database import Session, Store
 NETWORK = ("network", "sweep")  # check and case of the patterns
 CODES = ("transpose", "npar", "md")
 TIMES, FASTEST = ("time", "atom_steps"), "time_min"
-ONE_VECTOR = 1.5  # peers per call; a reduction counts one
 # Of a metric of the network: (slow-down, its interval), 1 where it is as before; None if not known.
 Changed = Callable[[Key], tuple[float, float, float] | None]
 
@@ -125,7 +124,7 @@ def _method(check: str, calls: str, peers: float) -> str:
     neighbours; a collective call that sends one message per rank is a reduction."""
     if check == "md" and calls == "p2p":
         return "halo"
-    pairs = check == "transpose" or calls == "p2p" or peers > ONE_VECTOR
+    pairs = check == "transpose" or calls == "p2p" or peers > LIMITS.reduction_peers
     return "alltoallv" if pairs else "allreduce"
 
 

@@ -15,7 +15,7 @@ from bisection.analysis.evidence import ALL, LEAST, Evidence, Shared, evidence
 from bisection.analysis.history import History, histories, nights_of
 from bisection.analysis.model import Row
 from bisection.analysis.observations import Jobs
-from bisection.analysis.shifts import MOST, Shifts, Times, worth
+from bisection.analysis.shifts import Shifts, Times, worth
 from bisection.analysis.statistics import exp, scale
 from bisection.core.reasons.base import Reason, Text
 from bisection.core.reasons.performance import SharedChange, TwoStates
@@ -26,7 +26,6 @@ from bisection.store.database import Session, Store
 
 CHANGED = (Verdict.REGRESSED, Verdict.IMPROVED)
 STEPS = (0.5, 0.2, 0.1, 0.05, 0.02)  # changes that are of interest
-LARGEST = 500  # nights per side: more are no plan
 
 
 @dataclass
@@ -42,7 +41,7 @@ class Power:
         """The smallest change that is found in LIMITS.seen of comparisons of so many nights, as a
         part of the value."""
         error = self.sigma * math.sqrt(sum(1 / worth(n, self.rho) for n in (before, after)))
-        df = before + after - 2 + (MOST if self.metrics > 1 else 0)
+        df = before + after - 2 + (LIMITS.noise_pool if self.metrics > 1 else 0)
         sure = -scipy.special.stdtrit(df, LIMITS.false_discoveries / 2 / self.metrics)
         # Half of the margin must be exceeded by the estimate, all of it by its interval.
         quantile = scipy.special.stdtrit(df, (1 - LIMITS.confidence) / 2)
@@ -57,7 +56,7 @@ class Power:
 
     def needed(self, effect: float) -> int | None:
         """The nights per side with which a change of this size is found; None if none suffice."""
-        nights = range(LIMITS.fewest, LARGEST + 1)
+        nights = range(LIMITS.fewest, LIMITS.plan_most + 1)
         return next((n for n in nights if self.visible(n, n) <= effect), None)
 
 

@@ -19,9 +19,6 @@ from bisection.core.thresholds import LIMITS
 from bisection.core.verdicts import Verdict
 from bisection.runs.model import RunVerdict, TestResult
 
-START = 10.0  # s that ReFrame needs beside the launches
-TURNS = 2  # launches of each in the retest
-MOST_TURNS = 4  # if the history needs repeats, and the budget allows it
 Launch = tuple[str | int, ...]  # kernel, case, layout, system, partition, environment
 
 
@@ -43,20 +40,21 @@ class Plan:
 
     @property
     def seconds(self) -> float:
-        return START + self.repeats * self._turn
+        return LIMITS.retest_start + self.repeats * self._turn
 
     @property
     def repeats(self) -> int:
         if self.unusual.keys().isdisjoint(self.chosen) or not self._turn:
-            return TURNS
-        return min(max(int((self.budget - START) / self._turn), TURNS), MOST_TURNS)
+            return LIMITS.retest_turns
+        turns = int((self.budget - LIMITS.retest_start) / self._turn)
+        return min(max(turns, LIMITS.retest_turns), LIMITS.retest_most)
 
     @property
     def _turn(self) -> float:
         return sum(self.cost[launch] for launch in filter(None, [*self.chosen, self.control]))
 
     def fits(self, seconds: float) -> bool:
-        return START + TURNS * (self._turn + seconds) <= self.budget
+        return LIMITS.retest_start + LIMITS.retest_turns * (self._turn + seconds) <= self.budget
 
 
 def plan(
@@ -138,7 +136,7 @@ def disturbed(verdict: RunVerdict, budget: float) -> list[TestResult]:
         taken = [launch for launch in launches if test.takes(launch)]
         bad = [each for each in taken if each.record.disturbed > LIMITS.disturbed_confirm]
         of_lost |= {launch.launch: launch for launch in bad or taken}
-    seconds, chosen = START, {}
+    seconds, chosen = LIMITS.retest_start, {}
     for case in sorted(of_lost.values(), key=lambda case: -case.record.disturbed):
         if case.launch[:-1] not in chosen and seconds + case.seconds <= budget:
             seconds += case.seconds

@@ -21,6 +21,7 @@ from bisection.analysis.retest import Plan
 from bisection.core import paths
 from bisection.core.identity import POINT
 from bisection.core.reasons.base import Reason, Text
+from bisection.core.thresholds import LIMITS
 from bisection.core.topology import TopologyError, parse
 from bisection.core.verdicts import RAN, Verdict
 from bisection.kernels.results import ResultError, load
@@ -29,8 +30,6 @@ from bisection.runs.model import RunVerdict, TestResult
 from bisection.store.database import Outcome, Session, Store
 from bisection.store.sample_file import StoreError
 from bisection.store.selection import EARLIER, SelectionError, of_no_use, select
-
-PAST = 60  # sessions whose history is judged
 
 
 @dataclass(frozen=True)
@@ -201,7 +200,7 @@ def of_history(
     if run:  # no other tier, system or environment
         past = [session for session in past if session.kind[:3] == last.kind[:3]]
     usual = regular(past)
-    past = (usual if last in usual else past)[-PAST:]
+    past = (usual if last in usual else past)[-LIMITS.history_sessions :]
     past_series = histories(store, past, repeats=True)
     judged = past_series
     if run:

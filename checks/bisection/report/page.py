@@ -35,7 +35,6 @@ def html(report: Report) -> str:
     """The report as one page that needs nothing else, smaller than a megabyte."""
     template = page_template("page.html.jinja")
     comparison = report.comparison
-    limits = thresholds.listed()
     page = template.render(
         title=report.title,
         about=report.about,
@@ -44,7 +43,7 @@ def html(report: Report) -> str:
         tiles=tiles(report),
         sections=sections(report),
         expected=comparison.expected if comparison else None,
-        limits=[(name, f"{value:g} {unit}", why) for name, value, unit, why in limits],
+        limits=thresholds.listed(),
         made=utc(report.written, seconds_too=True),
     )
     return page.encode("utf-8", "replace").decode()
