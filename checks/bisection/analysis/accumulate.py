@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 import numpy as np
 import scipy  # its parts load when they are used
 
-from bisection.analysis.evidence import lasting_gaps, like_states, states
+from bisection.analysis.shared_factors import lasting_gaps, like_states, states
 from bisection.analysis.shifts import PRIOR, RHOS, mean, posterior
 from bisection.analysis.statistics import Pool, medians, scale
 from bisection.core.thresholds import LIMITS

@@ -27,9 +27,9 @@ import numpy as np
 import scipy  # its parts load when they are used
 
 from bisection.analysis.accumulate import chance_of_alarm
-from bisection.analysis.evidence import factors
 from bisection.analysis.judging import NoiseTable, noise_tables
 from bisection.analysis.outlying import FEW_SAMPLES
+from bisection.analysis.shared_factors import factors
 from bisection.analysis.shifts import SAME
 from bisection.analysis.statistics import medians
 from bisection.core.grouping import grouped
@@ -42,7 +42,7 @@ from bisection.store.nights import Nights
 
 
 @dataclass(eq=False)
-class Launch:
+class NightlyLaunch:
     """A launch of every night, on all partitions."""
 
     case: str
@@ -51,7 +51,7 @@ class Launch:
     tests: list[int] = field(default_factory=list)  # their numbers in the store
     hours: float = 0.0  # node-hours
     # Those whose results its tests compare, where it is none itself; None: not known.
-    needs: list["Launch | None"] = field(default_factory=list)
+    needs: list["NightlyLaunch | None"] = field(default_factory=list)
 
     @property
     def name(self) -> str:
@@ -63,25 +63,25 @@ class Launch:
 
 
 @dataclass
-class LeftOut:
+class Omitted:
     """A launch that a proposal leaves out."""
 
-    launch: Launch
+    launch: NightlyLaunch
     adds: float  # of all slow-downs, what it would find beside those that are taken
     kept: float  # of what it finds alone, what those find
     by: str  # the one of them that finds most of it; "" if none does
 
 
 @dataclass
-class Proposal:
+class NightPlan:
     """Launches for a night, on so many nodes."""
 
     nodes: int
     reach: float  # of the known nodes, those that launch within plan_nights
-    launches: list[Launch]  # all
-    chosen: list[Launch]
+    launches: list[NightlyLaunch]  # all
+    chosen: list[NightlyLaunch]
     finds: tuple[float, float]  # all, and those chosen: of all slow-downs
-    left_out: list[LeftOut]  # those that add most first
+    left_out: list[Omitted]  # those that add most first
     given_up: list[tuple[str, str]]  # checks and layouts without a launch
 
     @property
@@ -105,7 +105,7 @@ def _nodes(test: StoredTest, outcome: Outcome) -> int:
 
 def launches_of(
     store: Store, sessions: Sequence[Session], name: re.Pattern[str] | None = None
-) -> list[Launch]:
+) -> list[NightlyLaunch]:
     """The launches of the newest of these sessions; with `name`, of tests that match it. A launch
     is known by its seconds, which all of its tests have. It costs what it usually does a session.
     Tests of several launches come last, as launches that need those and cost nothing."""
@@ -127,13 +127,13 @@ def launches_of(
         place = (tests[number].identity[:3], tests[number].case)
         return (*place, newest[number].session, newest[number].run, newest[number].seconds)
 
-    launches: dict[tuple[str, ...], Launch] = {}
-    by_job: dict[tuple[Any, ...], Launch] = {}
+    launches: dict[tuple[str, ...], NightlyLaunch] = {}
+    by_job: dict[tuple[Any, ...], NightlyLaunch] = {}
     # launch -> place -> node-hours of nights
-    prices: dict[Launch, dict[Any, list[float]]] = defaultdict(lambda: defaultdict(list))
+    prices: dict[NightlyLaunch, dict[Any, list[float]]] = defaultdict(lambda: defaultdict(list))
     for its, group in sorted(grouped(members, job).items(), key=lambda pair: len(pair[0][-1])):
         test, checks = tests[group[0]], {tests[number].check for number in group}
-        launch = Launch(test.case, test.layout)
+        launch = NightlyLaunch(test.case, test.layout)
         launch = launches.setdefault((min(checks), test.case, test.layout), launch)
         launch.checks = tuple(sorted({*launch.checks, *checks}))
         if len(its[-1]) == 1:
@@ -153,12 +153,12 @@ def proposals(
     name: re.Pattern[str] | None,
     budget: float,
     effect: float,
-) -> tuple[list[Proposal], Launch | None]:
+) -> tuple[list[NightPlan], NightlyLaunch | None]:
     """A proposal for each number of nodes that sessions had, within the budget (node-hours); the
     cheapest launch, None if no noise or no price is known. With `name`, of tests that match it."""
     tests = store.tests()
-    proposed: list[Proposal] = []
-    known: list[Launch] = []
+    proposed: list[NightPlan] = []
+    known: list[NightlyLaunch] = []
     sets = {id(outcome.hosts): outcome.hosts for outcome in store.outcomes(sessions)}
     hosts = set().union(*sets.values())
     for nodes, group in sorted(by_nodes(store, sessions).items()):
@@ -171,14 +171,14 @@ def proposals(
 
 
 def propose(
-    launches: Sequence[Launch],
+    launches: Sequence[NightlyLaunch],
     tests: dict[int, StoredTest],
     tables: Sequence[NoiseTable],
     budget: float,
     effect: float,
     nodes: int = 1,
     known_nodes: int = 1,
-) -> Proposal | None:
+) -> NightPlan | None:
     """A proposal within the budget (node-hours) for slow-downs by `effect`, a part of the value;
     None if the budget is below every launch. `known_nodes`: of the machine."""
     paid = [launch for launch in launches if not launch.needs]
@@ -195,10 +195,10 @@ def propose(
         adds, share = float(alone @ missed), finds[taken] @ alone / max(alone.sum(), SAME)
         by = paid[taken[int(share.argmax())]].name if share.max() > LIMITS.plan_least else ""
         kept = max(0.0, 1 - adds / max(alone.sum(), SAME))
-        left_out.append(LeftOut(paid[number], adds, kept, by))
+        left_out.append(Omitted(paid[number], adds, kept, by))
     chosen = [paid[number] for number in sorted(taken)]
     chosen += [each for each in launches if each.needs and {*each.needs} <= {*chosen}]
-    return Proposal(
+    return NightPlan(
         nodes=nodes,
         reach=min(1.0, LIMITS.plan_nights * nodes / known_nodes),
         launches=list(launches),
@@ -209,7 +209,7 @@ def propose(
     )
 
 
-def _kinds(launches: Iterable[Launch]) -> set[tuple[str, str]]:
+def _kinds(launches: Iterable[NightlyLaunch]) -> set[tuple[str, str]]:
     return set().union(*(launch.kinds for launch in launches))
 
 
@@ -262,7 +262,7 @@ def _greedy(
 
 
 def finding(
-    launches: Sequence[Launch],
+    launches: Sequence[NightlyLaunch],
     tests: dict[int, StoredTest],
     tables: Sequence[NoiseTable],
     effect: float,

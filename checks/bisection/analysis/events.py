@@ -1,9 +1,9 @@
 """Events in the histories of all metrics: what changed together, since which night, with what.
 
 Levels are looked for in what all metrics share, in what each kernel shares beside that, and in
-each metric beside both (evidence.py, accumulate.py). What may have begun in the same night is one
-event for the worse, and one for the better. Their night is the median of what all evidence together
-makes probable, which is the estimate that errs by the fewest nights.
+each metric beside both (shared_factors.py, accumulate.py). What may have begun in the same night is
+one event for the worse, and one for the better. Their night is the median of what all evidence
+together makes probable, which is the estimate that errs by the fewest nights.
 """
 
 import itertools
@@ -16,9 +16,9 @@ from typing import Any
 import numpy as np
 
 from bisection.analysis.accumulate import YEAR, Findings, Shift, look, newest, odds
-from bisection.analysis.evidence import factors, states
-from bisection.analysis.history import History
-from bisection.analysis.model import ChangePoint, Event, Series, changes
+from bisection.analysis.histories import History
+from bisection.analysis.model import ChangePoint, DrawnHistory, Event, changes
+from bisection.analysis.shared_factors import factors, states
 from bisection.analysis.shifts import SAME
 from bisection.analysis.statistics import medians, scale
 from bisection.core.format import plural, utc
@@ -31,7 +31,7 @@ from bisection.store.marks import Mark
 
 
 @dataclass
-class Table:
+class NightTable:
     """The metrics of one partition, in the nights of it."""
 
     histories: list[History]
@@ -58,7 +58,7 @@ class _Trace:
     chance: float
 
 
-def tables_of(looked_at: Sequence[History], sessions: Sequence[Session]) -> list[Table]:
+def tables_of(looked_at: Sequence[History], sessions: Sequence[Session]) -> list[NightTable]:
     """A table per partition, of histories of these sessions, which are in order of time. Those that
     never varied have no part in what metrics share: beside it, they would seem to change."""
     varying = (history for history in looked_at if len(set(history.values.tolist())) > 1)
@@ -67,7 +67,7 @@ def tables_of(looked_at: Sequence[History], sessions: Sequence[Session]) -> list
 
 
 def events_of(
-    looked_at: Sequence[Table], false_alarms: float = LIMITS.false_alarms
+    looked_at: Sequence[NightTable], false_alarms: float = LIMITS.false_alarms
 ) -> tuple[list[Event], list[str]]:
     """The events in histories.
 
@@ -91,7 +91,7 @@ def events_of(
 
 
 def unusual(
-    looked_at: Sequence[Table], events: Sequence[Event], newest_session: Session
+    looked_at: Sequence[NightTable], events: Sequence[Event], newest_session: Session
 ) -> list[tuple[float, History]]:
     """Metrics that may have got worse lately, beside the level since the last of these events.
 
@@ -117,7 +117,7 @@ def unusual(
 
 def drawn(
     histories: Sequence[History], sessions: Sequence[Session], events: Sequence[Event]
-) -> Iterator[Series]:
+) -> Iterator[DrawnHistory]:
     """The histories that a page draws: times, and metrics whose level changed in these events."""
     changed = grouped((point for event in events for point in event.points), lambda p: p.key)
     for history in histories:
@@ -127,7 +127,7 @@ def drawn(
             times = [sessions[index].start for index in indices]
             starts = sorted({p.at for p in points if times[0] < p.at <= times[-1]})
             at = np.searchsorted(times, starts).tolist()
-            yield Series(
+            yield DrawnHistory(
                 **test.by_name,
                 metric=metric.name,
                 unit=metric.unit,
@@ -138,7 +138,7 @@ def drawn(
             )
 
 
-def _table(histories: list[History], sessions: Sequence[Session]) -> Table:
+def _table(histories: list[History], sessions: Sequence[Session]) -> NightTable:
     """The histories of one partition as an array, every night once."""
     costs = np.full((len(histories), len(sessions)), np.nan)
     repeats = np.zeros((3, *costs.shape))
@@ -173,7 +173,7 @@ def _table(histories: list[History], sessions: Sequence[Session]) -> Table:
     if any(each.repeats is not None for each in histories):
         counted, more = _of_retests(histories, apart, repeats[..., kept])
     costs, apart = costs + more, apart + more
-    return Table(histories, there, costs, kernels, shared, apart, counted, ticks, twins)
+    return NightTable(histories, there, costs, kernels, shared, apart, counted, ticks, twins)
 
 
 def _of_retests(
@@ -220,7 +220,7 @@ def without_weeks(costs: np.ndarray, days: np.ndarray) -> np.ndarray:
     return clear
 
 
-def _of_table(table: Table, chance: float, false_alarms: float) -> list[Event]:
+def _of_table(table: NightTable, chance: float, false_alarms: float) -> list[Event]:
     shared, apart, every = table.shared, table.apart, np.arange(len(table.apart))
     of_kernels = [every, *(np.flatnonzero(table.kernels == k) for k in range(len(shared) - 1))]
     traces: list[_Trace] = []
@@ -269,7 +269,7 @@ def _is_back(better: ChangePoint, point: ChangePoint) -> bool:
 
 
 def _event(
-    table: Table, rows: Iterable[int], when: tuple[int, int, int], rate: float, **more: Any
+    table: NightTable, rows: Iterable[int], when: tuple[int, int, int], rate: float, **more: Any
 ) -> Event:
     """An event of these metrics, which are rows of the table; `when` are the first night in which
     it may have begun, the most probable one, and the last one."""
@@ -334,7 +334,7 @@ def _together(traces: list[_Trace]) -> list[tuple[np.ndarray, list[_Trace]]]:
 # ---- what ----
 
 
-def _points(table: Table, night: int, traces: list[_Trace]) -> dict[int, ChangePoint]:
+def _points(table: NightTable, night: int, traces: list[_Trace]) -> dict[int, ChangePoint]:
     """The metrics whose level changed in a night, by their number."""
     points: dict[int, ChangePoint] = {}
     first = table.sessions[night]
@@ -379,7 +379,7 @@ def _step(
     return medians(parts[1], 1) - medians(parts[0], 1), before, after
 
 
-def _moved(table: Table, left: int, night: int, right: int) -> tuple[np.ndarray, np.ndarray]:
+def _moved(table: NightTable, left: int, night: int, right: int) -> tuple[np.ndarray, np.ndarray]:
     """By how much the level of what each metric shares with others changed in a night, [metrics];
     the same, but 0 where that is no more than its nights vary."""
     shared = table.shared[0] + table.shared[1:]
@@ -415,7 +415,7 @@ def _note_causes(
     event.candidates.sort(key=lambda candidate: -candidate[1])
 
 
-def _ended(table: Table) -> list[str]:
+def _ended(table: NightTable) -> list[str]:
     """Metrics that the newest nights lack, and what replaced them."""
     count, known = len(table.sessions), ~np.isnan(table.costs)
     if count <= 2 * LIMITS.gone:

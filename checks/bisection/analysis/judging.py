@@ -11,10 +11,10 @@ import numpy as np
 import scipy  # its parts load when they are used
 
 from bisection.analysis.accumulate import nights_until
-from bisection.analysis.evidence import ALL, LEAST, Evidence, Shared, evidence
-from bisection.analysis.history import History, histories, nights_of
+from bisection.analysis.histories import History, histories, nights_of
 from bisection.analysis.model import Row
 from bisection.analysis.observations import Jobs
+from bisection.analysis.shared_factors import ALL, LEAST, MetricShifts, Shared, evidence
 from bisection.analysis.shifts import Shifts, Times, worth
 from bisection.analysis.statistics import exp, scale
 from bisection.core.reasons.base import Reason, Text
@@ -198,7 +198,7 @@ class _Table:
                 self.rows[i].rule(CHANGED[each.estimate <= 0], finding)
 
 
-def adjusted(tables: Sequence[Evidence]) -> list[np.ndarray]:
+def adjusted(tables: Sequence[MetricShifts]) -> list[np.ndarray]:
     """The p-values of tables that are judged together, adjusted for how many metrics they have.
 
     Metrics whose factor has shifted for sure are adjusted by themselves: they would make it easier
@@ -213,12 +213,12 @@ def adjusted(tables: Sequence[Evidence]) -> list[np.ndarray]:
     return np.split(p, np.cumsum([len(table.p) for table in tables])[:-1])
 
 
-def margins(seen: Evidence) -> np.ndarray:
+def margins(seen: MetricShifts) -> np.ndarray:
     """The logarithm of the smallest change of interest, by the noise between nights, [metrics]."""
     return np.maximum(math.log1p(LIMITS.margin), LIMITS.noise_margin * seen.apart.sigma)
 
 
-def decide(seen: Evidence, p: np.ndarray) -> np.ndarray:
+def decide(seen: MetricShifts, p: np.ndarray) -> np.ndarray:
     """Verdicts on slow-downs, [metrics], by adjusted p-values, [metrics].
 
     A metric has changed if its shift is surer than chance, and may be as large as the margin: then

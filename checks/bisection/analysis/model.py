@@ -189,7 +189,7 @@ class Event:
 
 
 @dataclass
-class Series(MetricId):
+class DrawnHistory(MetricId):
     """A metric's history, for a sparkline."""
 
     times: list[float]  # Unix time of each session

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from bisection.analysis.bounds import bounds
-from bisection.analysis.history import histories
+from bisection.analysis.histories import histories
 from bisection.analysis.model import changes
 from bisection.core.format import number
 from bisection.core.grouping import grouped

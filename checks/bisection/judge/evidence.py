@@ -8,16 +8,16 @@ from pathlib import Path
 
 from bisection.analysis import blame, impact, pairs
 from bisection.analysis.blame import Blame
-from bisection.analysis.compare import compare
+from bisection.analysis.comparison import compare
 from bisection.analysis.events import drawn, events_of, tables_of, unusual
 from bisection.analysis.explain import explain_points
-from bisection.analysis.history import History, histories, regular
+from bisection.analysis.histories import History, histories, regular
 from bisection.analysis.impact import Impact
-from bisection.analysis.model import Change, Comparison, Event, Series, Suspect, changes
+from bisection.analysis.model import Change, Comparison, DrawnHistory, Event, Suspect, changes
 from bisection.analysis.nodes import recent, suspects
 from bisection.analysis.outlying import FEW_SAMPLES
 from bisection.analysis.pairs import Matrix
-from bisection.analysis.retest import Plan
+from bisection.analysis.retest_plan import Plan
 from bisection.core import paths
 from bisection.core.identity import POINT
 from bisection.core.reasons.base import Reason, Text
@@ -68,7 +68,7 @@ class Evidence:
     changes: tuple[Change, ...] = ()  # since then
     events: tuple[Event, ...] = ()  # of the history
     unusual: tuple[tuple[float, History], ...] = ()  # what may have got worse: standard errors
-    series: tuple[Series, ...] = ()  # to be drawn
+    series: tuple[DrawnHistory, ...] = ()  # to be drawn
 
 
 def of_network(evidence: Evidence, store: Store | None, run: RunVerdict) -> Evidence:

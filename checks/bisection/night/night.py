@@ -11,7 +11,7 @@ from pathlib import Path
 from bisection import schedulers
 from bisection.analysis import rotation
 from bisection.analysis.outlying import slower
-from bisection.analysis.retest import disturbed, plan
+from bisection.analysis.retest_plan import disturbed, plan
 from bisection.core import paths
 from bisection.core.format import duration, plural
 from bisection.core.lock import measure_alone

@@ -11,7 +11,7 @@ from typing import Any
 from jinja2 import Environment, FileSystemLoader, StrictUndefined, Template
 from markupsafe import Markup, escape
 
-from bisection.analysis.model import Series
+from bisection.analysis.model import DrawnHistory
 from bisection.core import thresholds
 from bisection.core.format import amount, finite, plain, plural, short, utc
 from bisection.core.verdicts import COMPARED, Verdict
@@ -137,7 +137,7 @@ def sparklines(report: Report) -> tuple[list[dict[str, Any]], int]:
     failed = {(case.check, case.case, case.method) for case in bad}
     ranks = [*COMPARED, None]  # None: of metrics that were not compared
 
-    def urgency(series: Series) -> tuple[bool, int, bool]:
+    def urgency(series: DrawnHistory) -> tuple[bool, int, bool]:
         verdict, test = verdicts.get(series.key), (series.check, series.case, series.method)
         urgent = verdict in CHANGED or bool(series.points) or test in failed
         return not urgent, ranks.index(verdict), series.metric != "time"
@@ -147,7 +147,7 @@ def sparklines(report: Report) -> tuple[list[dict[str, Any]], int]:
     return shown, len(order) - len(shown)
 
 
-def _spark(series: Series, verdict: Verdict | None) -> dict[str, Any]:
+def _spark(series: DrawnHistory, verdict: Verdict | None) -> dict[str, Any]:
     """Returns the values of a series for the template."""
     known = [value for value in series.values if finite(value)]
     low, high, last = (amount(v, series.unit) for v in (min(known), max(known), known[-1]))

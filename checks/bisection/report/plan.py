@@ -3,7 +3,7 @@
 import shlex
 from collections.abc import Iterable, Sequence
 
-from bisection.analysis.budget import Launch, Proposal
+from bisection.analysis.budget import NightlyLaunch, NightPlan
 from bisection.analysis.judging import Power
 from bisection.core.format import number, plural, some, utc
 from bisection.core.grouping import grouped
@@ -45,7 +45,7 @@ def noise_of(sessions: Sequence[Session]) -> str:
 
 
 def proposed(
-    proposals: Sequence[Proposal], sessions: Sequence[Session], effect: float
+    proposals: Sequence[NightPlan], sessions: Sequence[Session], effect: float
 ) -> Iterable[str]:
     """Lines on a night within a budget: its cost, what it finds and gives up, how to run it."""
     best = max(proposals, key=lambda each: each.finds[1] * each.reach)
@@ -90,7 +90,7 @@ def proposed(
     yield f"run it: {rerun((), request)} --against {days}"
 
 
-def patterns(launches: Iterable[Launch]) -> list[str]:
+def patterns(launches: Iterable[NightlyLaunch]) -> list[str]:
     """ReFrame's patterns that select these launches, for each layout and its checks."""
     groups = grouped(launches, lambda launch: (launch.checks, launch.layout))
     return [

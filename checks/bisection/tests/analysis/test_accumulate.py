@@ -15,7 +15,7 @@ from scipy.stats import binom
 
 from bisection.analysis import accumulate
 from bisection.analysis.events import events_of, tables_of, unusual
-from bisection.analysis.history import History
+from bisection.analysis.histories import History
 from bisection.report import words
 from bisection.store.database import Metric, Session, StoredTest
 

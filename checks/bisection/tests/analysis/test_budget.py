@@ -194,9 +194,9 @@ def test_a_test_that_is_gone_is_not_proposed(proposed, tmp_path):
 
 def test_patterns_select_the_launches_and_no_others():
     chosen = [
-        budget.Launch("cnt40", "mpi", ("npar", "npar_best")),
-        budget.Launch("mini1", "mpi", ("npar", "npar_best")),
-        budget.Launch("mini1", "node", ("md_layout",)),
+        budget.NightlyLaunch("cnt40", "mpi", ("npar", "npar_best")),
+        budget.NightlyLaunch("mini1", "mpi", ("npar", "npar_best")),
+        budget.NightlyLaunch("mini1", "node", ("md_layout",)),
     ]
     words = itertools.product(
         ("npar", "npar_best", "npar_published", "md_layout"),

@@ -10,7 +10,7 @@ from running import on_one_line
 
 from bisection.analysis.events import events_of, tables_of
 from bisection.analysis.explain import explain_points
-from bisection.analysis.history import histories
+from bisection.analysis.histories import histories
 from bisection.core.identity import Geometry
 from bisection.core.reasons.network import NetworkExplains
 from bisection.core.reasons.performance import SharedChange

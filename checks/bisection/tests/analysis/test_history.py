@@ -8,7 +8,7 @@ import pytest
 from made_up import DAY, EPOCH, case, nights, noise, session, sessions, store, tables
 
 from bisection.analysis.events import drawn, events_of, tables_of
-from bisection.analysis.history import histories, regular
+from bisection.analysis.histories import histories, regular
 from bisection.analysis.model import Change
 from bisection.core.reasons.base import clause
 from bisection.core.verdicts import Verdict

@@ -10,8 +10,8 @@ import pytest
 from made_up import with_case
 from results_made import SLOW_MEMORY, changed, launched, noise_run, outlier, outside
 
-from bisection.analysis.history import History
-from bisection.analysis.retest import plan
+from bisection.analysis.histories import History
+from bisection.analysis.retest_plan import plan
 from bisection.core.format import plural
 from bisection.core.reasons.base import Text, clause
 from bisection.core.reasons.launches import ReframeText, Timeout

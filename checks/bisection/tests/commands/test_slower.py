@@ -10,7 +10,7 @@ from made_up import nights, session, store
 from results_made import launched
 from running import ONE, install_cmake, run_command
 
-from bisection.analysis.history import histories
+from bisection.analysis.histories import histories
 from bisection.core import paths
 from bisection.core.thresholds import LIMITS
 from bisection.core.verdicts import Exit, Grade, Verdict

@@ -19,11 +19,11 @@ from reports import row as compared
 from results_made import SLOW_MEMORY, changed, launched, noise_run, outlier, outside
 
 from bisection.analysis.blame import BadComponent, Blame, Judged, Level, Symptom
-from bisection.analysis.compare import compare
+from bisection.analysis.comparison import compare
 from bisection.analysis.impact import Impact
 from bisection.analysis.model import Change, Comparison, Suspect
 from bisection.analysis.pairs import KINDS
-from bisection.analysis.retest import plan
+from bisection.analysis.retest_plan import plan
 from bisection.analysis.suspicions import Part
 from bisection.core.reasons.base import Text
 from bisection.core.reasons.launches import Blocked, KernelDied, ReframeText, TestFailed

@@ -11,7 +11,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from bisection.analysis.history import History
+from bisection.analysis.histories import History
 from bisection.analysis.model import Row
 from bisection.core.grouping import grouped
 from bisection.core.identity import TestId

@@ -44,7 +44,7 @@ class States:
 
 
 @dataclass
-class Evidence:
+class MetricShifts:
     """Of each metric, [metrics], on logarithms of costs."""
 
     estimate: np.ndarray  # of its shift, and the interval
@@ -64,7 +64,7 @@ def evidence(
     kernels: np.ndarray,
     ratios: np.ndarray,
     times: Times | None = None,
-) -> tuple[Evidence, list[Shared]]:
+) -> tuple[MetricShifts, list[Shared]]:
     """Looks for shifts.
 
     Args:
@@ -99,7 +99,7 @@ def evidence(
     covered = followed & (np.abs(apart.estimate) <= apart.half_width)
     alike = like_states(apart.estimate, lasting_gaps(split, np.isfinite(noise)))
     interval = estimate - half, estimate + half
-    table = Evidence(estimate, *interval, p, followed, apart, split, moves, alike)
+    table = MetricShifts(estimate, *interval, p, followed, apart, split, moves, alike)
     explained = []
     for number in findings:
         beside_others = ~ratios & ~np.isin(group, findings[findings > 0])
