@@ -183,8 +183,8 @@ def trials(kernel: str, count: int) -> list[Trial]:
 def launched_now(
     kernel: str, parse: Parse[Parsed], counts: Sequence[int], cases: Sequence[str], baselines: str
 ) -> Iterator[Parsed]:
-    """Launches cases of a kernel on this host, with all trials of so many ranks each; ranks share
-    cores where there are too few. `baselines`: those measured beside the methods. BenchError if the
+    """Launches cases of a kernel on this host, with all trials of so many ranks each, which share
+    cores if there are too few. `baselines`: those measured beside the methods. BenchError if the
     kernel cannot be built, or a launch fails."""
     folder = paths.home() / "cache" / "advise"
     folder.mkdir(parents=True, exist_ok=True)
@@ -219,17 +219,8 @@ def stored(
     kernel: str, parse: Parse[Parsed], folders: Iterable[str] | None, without: Collection[Path] = ()
 ) -> tuple[list[Parsed], int]:
     """The newest launch of each kind among the results kept, and how many others were left out
-    because they were disturbed.
-
-    Args:
-        kernel: the kernel.
-        parse: reads a result.
-        folders: where results are, with all below; None for all that runs kept.
-        without: folders to leave out.
-
-    Raises:
-        BisectionError: a folder does not exist.
-    """
+    because they were disturbed. `folders`: where results are, with all below; None for all that
+    runs kept; `without`: folders to leave out. BisectionError: a folder does not exist."""
     newest: dict[tuple[Any, ...], tuple[str, Parsed]] = {}
     left_out = 0
     for folder in map(Path, folders or [str(paths.home() / "results")]):

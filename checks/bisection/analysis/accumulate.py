@@ -324,17 +324,9 @@ def _lengths(nights: int) -> list[int]:
 def _scan(
     noise: _Noise, series: np.ndarray, gaps: np.ndarray, pieces: list[_Piece], least: float
 ) -> list[tuple[_Piece, list[int], float]]:
-    """The pieces of series that have a change.
-
-    Args:
-        noise, series: the series, as noise and as they are.
-        gaps: between states that last, of each series, 0 of one without.
-        pieces: of them, to look at.
-        least: logarithm of the chance of one series that makes it a change.
-
-    Returns:
-        Each with the nights at which a level begins, and the logarithm of its chance over `least`.
-    """
+    """The pieces of series that have a change, each with the nights at which levels begin, and the
+    logarithm of its chance over `least`, which makes it a change. `noise`, `series`: as noise and
+    as they are; `gaps`: between states that last, of each series, 0 of one without."""
     level = LIMITS.level
     pieces = [(row, low, high) for row, low, high in pieces if high - low - 1 >= 2 * level]
     if not pieces:
@@ -450,10 +442,8 @@ def nights_until(
 
     Args:
         step: logarithm of the new level over the old one, which lasted LIMITS.usual_nights.
-        sigma: standard deviation of the logarithm between nights.
-        rho: correlation with the night before.
-        metrics: of the table.
-        launches: whose mean each new night is.
+        sigma: standard deviation of the logarithm between nights; rho: correlation of neighbours.
+        metrics: of the table; launches: whose mean each new night is.
     """
     nights = range(2 if launches > 1 else LIMITS.level, LIMITS.latest_nights + 1)
     error = sigma * math.sqrt(1 - LIMITS.launch_part * (1 - 1 / launches))
@@ -461,11 +451,7 @@ def nights_until(
 
 
 def chance_of_alarm(
-    nights: int,
-    step: float,
-    sigma: float | np.ndarray,
-    rho: float | np.ndarray,
-    metrics: int,
+    nights: int, step: float, sigma: float | np.ndarray, rho: float | np.ndarray, metrics: int
 ) -> float | np.ndarray:
     """The chance that a change is found after so many nights of its new level. Arguments as of
     nights_until(), the noise of one metric or of several."""
@@ -527,16 +513,9 @@ def _slope(values: np.ndarray, cuts: list[int], correlation: float) -> float | N
 
 
 def odds(values: np.ndarray, shift: Shift, correlation: float) -> np.ndarray:
-    """How probable it is that a level began in each night.
-
-    Args:
-        values: logarithms of one series without missing nights.
-        shift: a change of level in it.
-        correlation: from night to night.
-
-    Returns:
-        The logarithm of the likelihood of each night of `values`; -inf outside of both levels.
-    """
+    """The logarithm of the likelihood that a level began in each night; -inf outside of both
+    levels. `values`: logarithms of one series without missing nights; `shift`: a change of level in
+    it; `correlation`: from night to night."""
     logs = np.full(len(values), -np.inf)
     part = _clipped(values[shift.left : shift.right], [shift.start - shift.left])
     count = len(part)

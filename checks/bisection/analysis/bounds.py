@@ -19,15 +19,13 @@ TINY = 1e-5  # standard deviation of the logarithm where all values are the same
 
 
 def bounds(logs: np.ndarray, kernels: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """The bounds of the metrics of a table.
+    """The lower and upper bounds of the metrics of a table, and the standard deviation of their own
+    noise, [metrics]; logarithms.
 
     Args:
         logs: logarithms of values, [metrics, nights], nights in order; NaN where a night did not
             measure. Each metric has three values or more.
         kernels: to which kernel each metric belongs, [metrics].
-
-    Returns:
-        The lower and upper bounds, and the standard deviation of own noise, [metrics]; logarithms.
     """
     counts = np.isfinite(logs).sum(axis=1)
     middle = medians(logs, 1)

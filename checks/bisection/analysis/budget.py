@@ -2,18 +2,13 @@
 
 A launch finds a slow-down of one of its tests if a run raises an alarm at it within so many nights
 (LIMITS.plan_nights), by the test's quietest metric. It finds that of another test as far as both
-are alike:
-
-    two cases of one method and layout    by the shorter time over the longer one
-    any two tests                         by the squared correlation of what they are off their
-                                          usual level from night to night, where that is sure
+are alike: two cases of one method and layout by the shorter time over the longer one; any two tests
+by the squared correlation of their distances from the usual level of each, if significant.
 
 The value of a selection is the part of slow-downs that it finds, where each method of a check at a
-layout is as likely to become slower as any other. The more launches are taken, the less one adds.
-Each check and layout first gets its cheapest launch. Further ones are taken by what they add per
-node-hour, begun once with each: the best of these selections is worth at least 0.6174 of any other
-(Feldman, Nutov and Shoham 2023). SuperBench's selector balances time and faults likewise (Xiong and
-others 2024).
+layout is as likely to become slower as any other. Each check and layout first gets its cheapest
+launch. Further ones are taken by what they add per node-hour, begun once with each: the best of
+these selections is worth at least 0.6174 of any other (Feldman, Nutov and Shoham 2023).
 """
 
 import re
@@ -133,8 +128,8 @@ def launches_of(
     prices: dict[NightlyLaunch, dict[Any, list[float]]] = defaultdict(lambda: defaultdict(list))
     for its, group in sorted(grouped(members, job).items(), key=lambda pair: len(pair[0][-1])):
         test, checks = tests[group[0]], {tests[number].check for number in group}
-        launch = NightlyLaunch(test.case, test.layout)
-        launch = launches.setdefault((min(checks), test.case, test.layout), launch)
+        place = (test.case, test.layout)
+        launch = launches.setdefault((min(checks), *place), NightlyLaunch(*place))
         launch.checks = tuple(sorted({*launch.checks, *checks}))
         if len(its[-1]) == 1:
             by_job[its] = launch
@@ -165,8 +160,8 @@ def proposals(
         launches, tables = launches_of(store, group, name), noise_tables(store, group, name)
         if tables:
             known += [each for each in launches if not each.needs]
-            places = tests, tables, budget, effect, nodes, len(hosts)
-            proposed += filter(None, [propose(launches, *places)])
+            plan = propose(launches, tests, tables, budget, effect, nodes, len(hosts))
+            proposed += [plan] if plan else []
     return proposed, min(known, key=lambda each: each.hours, default=None)
 
 
@@ -192,10 +187,10 @@ def propose(
     left_out = []
     for number in np.setdiff1d(np.arange(len(paid)), taken):
         alone = weight * finds[number]
-        adds, share = float(alone @ missed), finds[taken] @ alone / max(alone.sum(), SAME)
+        whole, adds = max(alone.sum(), SAME), float(alone @ missed)
+        share = finds[taken] @ alone / whole
         by = paid[taken[int(share.argmax())]].name if share.max() > LIMITS.plan_least else ""
-        kept = max(0.0, 1 - adds / max(alone.sum(), SAME))
-        left_out.append(Omitted(paid[number], adds, kept, by))
+        left_out.append(Omitted(paid[number], adds, max(0.0, 1 - adds / whole), by))
     chosen = [paid[number] for number in sorted(taken)]
     chosen += [each for each in launches if each.needs and {*each.needs} <= {*chosen}]
     return NightPlan(
@@ -220,17 +215,13 @@ def choose(
     kinds: Sequence[set[tuple[str, str]]],
     budget: float,
 ) -> list[int]:
-    """Chooses launches.
+    """Chooses launches, by their numbers; none if the budget is below all of them.
 
     Args:
-        hours: of each launch, [launches].
+        hours: of each launch, [launches]; `budget` has the same unit.
         finds: the chance that each finds a slow-down of each test, [launches, tests].
         weight: of each test, [tests]; the sum is 1.
         kinds: of which each launch shows something; each keeps one, as far as the budget allows.
-        budget: in units of `hours`.
-
-    Returns:
-        The numbers of the launches; none if the budget is below all of them.
     """
     costs = np.array(hours)
     needed: list[int] = []
@@ -270,11 +261,9 @@ def finding(
     """The chance that each launch finds a slow-down of each test, [launches, tests], and the weight
     of each test, [tests]. A test with too few nights counts like the usual one."""
 
-    def of_key(test: StoredTest) -> tuple[str, ...]:
-        return (*test.identity, test.geometry)
-
     numbers = [number for launch in launches for number in launch.tests]
-    column = {of_key(tests[number]): index for index, number in enumerate(numbers)}
+    shapes = ((tests[number].identity, tests[number].geometry) for number in numbers)
+    column = {shape: index for index, shape in enumerate(shapes)}
     chance, time = np.full(len(numbers), np.nan), np.full(len(numbers), np.nan)
     alike = np.eye(len(numbers))
     for table in tables:
@@ -286,9 +275,10 @@ def finding(
         quietest: dict[int, int] = {}  # a test's column -> its row
         for row in np.lexsort((alarms, np.array(absolute))).tolist():
             test, metric, _, values, _ = table.histories[row]
+            place = column.get((test.identity, test.geometry))
             few = POINT.sub("", metric.name) in FEW_SAMPLES  # histories of runs lack them
             # What never varies is a count, or a ratio to itself.
-            if (place := column.get(of_key(test))) is None or few or sigma[row] <= SAME:
+            if place is None or few or sigma[row] <= SAME:
                 continue
             quietest[place] = row
             time[place] = np.median(values) if metric.name == "time" else time[place]

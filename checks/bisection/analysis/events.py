@@ -47,7 +47,7 @@ class NightTable:
 
 @dataclass(eq=False)
 class _Trace:
-    """One change of level in one series."""
+    """A change of level in a series."""
 
     rows: np.ndarray  # of the metrics that it is of
     test: object  # that it is of: metrics of one test vary together; None: of what metrics share
@@ -69,16 +69,9 @@ def tables_of(looked_at: Sequence[History], sessions: Sequence[Session]) -> list
 def events_of(
     looked_at: Sequence[NightTable], false_alarms: float = LIMITS.false_alarms
 ) -> tuple[list[Event], list[str]]:
-    """The events in histories.
-
-    Args:
-        looked_at: the tables of them.
-        false_alarms: how many a year of nightly sessions may have without a change.
-
-    Returns:
-        Events, those of most metrics for the worse first; notes on sessions and metrics that do
-        not count.
-    """
+    """The events in the histories of tables, those of most metrics for the worse first; notes on
+    sessions and metrics that do not count. `false_alarms`: how many a year of nightly sessions may
+    have without a change."""
     metrics = sum(len(table.histories) for table in looked_at)
     chance = false_alarms / YEAR * LIMITS.alarm_nights
     events: list[Event] = []
@@ -93,12 +86,9 @@ def events_of(
 def unusual(
     looked_at: Sequence[NightTable], events: Sequence[Event], newest_session: Session
 ) -> list[tuple[float, History]]:
-    """Metrics that may have got worse lately, beside the level since the last of these events.
-
-    Returns:
-        Each with its standard errors (newest()), the most first. Where a metric has two states, its
-        newest value is in neither.
-    """
+    """Metrics that may have got worse lately, beside the level since the last of these events, with
+    their standard errors (newest()), the most first. Where a metric has two states, its newest
+    value is in neither."""
     points = sorted((p for event in events for p in event.points), key=lambda point: point.at)
     began, largest = {point.key: point.at for point in points}, []
     for table in looked_at:
@@ -121,21 +111,12 @@ def drawn(
     """The histories that a page draws: times, and metrics whose level changed in these events."""
     changed = grouped((point for event in events for point in event.points), lambda p: p.key)
     for history in histories:
-        test, metric, indices, values, _ = history
-        points = changed.get(history.key, [])
-        if points or (metric.name == "time" and len(values) > 1):
-            times = [sessions[index].start for index in indices]
+        points, values = changed.get(history.key, []), history.values.tolist()
+        if points or (history.metric.name == "time" and len(values) > 1):
+            times = [sessions[index].start for index in history.indices]
             starts = sorted({p.at for p in points if times[0] < p.at <= times[-1]})
             at = np.searchsorted(times, starts).tolist()
-            yield DrawnHistory(
-                **test.by_name,
-                metric=metric.name,
-                unit=metric.unit,
-                better=metric.better,
-                times=times,
-                values=values.tolist(),
-                points=at,
-            )
+            yield DrawnHistory(**history.fields, times=times, values=values, points=at)
 
 
 def _table(histories: list[History], sessions: Sequence[Session]) -> NightTable:
@@ -189,7 +170,7 @@ def _of_retests(
     absolute = np.array([is_absolute(history.metric.unit) for history in histories])
     off = apart / np.maximum(scale(apart, 1), 1e-12)[:, None]
     usual = np.zeros(apart.shape, bool)
-    tests = [(test.check, test.case, test.layout) for test, *_ in histories]
+    tests = [test.identity[3:6] for test, *_ in histories]
     for rows in grouped(np.flatnonzero(absolute), tests.__getitem__).values():
         usual[rows] = np.abs(medians(off[rows], 0)) < 1
     usual &= launches > 1
@@ -200,12 +181,8 @@ def _of_retests(
 
 
 def without_weeks(costs: np.ndarray, days: np.ndarray) -> np.ndarray:
-    """Costs without what a day of the week has beside the days around it, where that is sure.
-
-    Args:
-        costs: logarithms, [metrics, nights]; NaN: missing.
-        days: of the week, [nights].
-    """
+    """Costs without what a day of the week has beside the days around it, where that is sure:
+    logarithms, [metrics, nights], NaN: missing. `days`: of the week, [nights]."""
     around = np.pad(costs, ((0, 0), (3, 3)), constant_values=np.nan)
     weeks = np.lib.stride_tricks.sliding_window_view(around, 7, axis=1)
     beside = costs - medians(weeks.reshape(-1, 7), 1).reshape(costs.shape)
@@ -351,16 +328,12 @@ def _points(table: NightTable, night: int, traces: list[_Trace]) -> dict[int, Ch
         if trace.test is None:
             part &= np.minimum(size / trace.size, shared / trace.size) >= LIMITS.shared_step
         for index in np.flatnonzero(part):
-            test, metric, *_ = table.histories[rows[index]]
-            cost = float(size[index])
+            history, cost = table.histories[rows[index]], float(size[index])
             point = ChangePoint(
-                **test.by_name,
-                metric=metric.name,
-                unit=metric.unit,
-                better=metric.better,
+                **history.fields,
                 session=first.uuid,
                 at=first.start,
-                ratio=math.exp(cost if metric.better == "lower" else -cost),
+                ratio=math.exp(cost if history.metric.better == "lower" else -cost),
                 before=int(before[index]),
                 after=int(after[index]),
                 verdict=Verdict.REGRESSED if cost > 0 else Verdict.IMPROVED,

@@ -1,13 +1,11 @@
 """Plans the retest: of launches outside their limits, of those slower than in all earlier sessions,
-and of those that may have got worse lately. Only confirmed results count: bisection.judge. To the
-history, the repeats are evidence.
+and of those that may have got worse lately. Only confirmed results count: bisection.judge.
 
-Launches are rerun in turns, with a control between them: a launch whose
-results were unchanged. Where the control takes longer than before, the machine changed meanwhile,
-and times are divided by that. Where the scheduler has other nodes, every second turn is on those.
+Launches are rerun in turns, with a control between them: a launch whose results were unchanged. If
+the control takes longer than before, the machine changed meanwhile, and times are divided by that.
+If the scheduler has other nodes, every second turn is on those.
 """
 
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
@@ -69,8 +67,6 @@ def plan(
 
     Args:
         rows: the metrics that are slower, the worst first.
-        verdict: on the run.
-        budget: s.
         unusual: metrics that may have got worse, and by how many standard errors, the most first.
     """
     kernels = {case.check: case.record.kernel for case in verdict.cases if case.record.kernel}
@@ -82,8 +78,7 @@ def plan(
     outliers = grouped(rows, launch_of)
     failed = [case for case in verdict.cases if case.verdict == Verdict.FAIL]
     is_hopeless = bool(verdict.failures) or not all(case.by_bounds for case in failed)
-    if is_hopeless:
-        failed = []  # no retest mends what else is wrong
+    failed = [] if is_hopeless else failed  # no retest mends what else is wrong
     suspected = {(reason.code, reason.host) for reason in verdict.suspect_nodes}
     nodes = [  # launches by which a node looks slow, and no other launch shows whether it is
         case.launch[:-1]
@@ -110,12 +105,8 @@ def plan(
     # The control is of the first launch's partition and environment.
     passed = {case.launch[:-1] for case in verdict.judged if case.verdict == Verdict.PASS}
     passed -= {case.launch[:-1] for case in verdict.bad} | launches.keys()
-    fitting = [
-        (seconds[launch], launch)
-        for launch in passed
-        if launch[3:] == agenda.chosen[0][3:] and agenda.fits(seconds.get(launch, math.inf))
-    ]
-    if fitting:
+    passed = {each for each in passed & seconds.keys() if each[3:] == agenda.chosen[0][3:]}
+    if fitting := [(seconds[each], each) for each in passed if agenda.fits(seconds[each])]:
         agenda.cost[min(fitting)[1]], agenda.control = min(fitting)
     return agenda
 

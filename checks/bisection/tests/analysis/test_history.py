@@ -137,9 +137,14 @@ def test_what_may_have_been_the_cause_has_odds(rng, tmp_path):
     assert event.first <= event.at <= event.last
 
 
-def test_metrics_that_recovered_are_no_alarm(rng, tmp_path):
-    events, _, _ = looked_at(store(tmp_path / "a.db", nights({"p2p": steps(rng, 1, 1.3, 1)})))
-    assert sorted(map(night_of, events)) == [20, 40]
+@pytest.mark.parametrize(
+    ("levels", "bad", "began"), [((1, 1.3, 1), [], [20, 40]), ((1, 1), [7, 22, 30], [])]
+)
+def test_what_recovered_and_single_bad_nights_are_no_alarm(rng, tmp_path, levels, bad, began):
+    values = steps(rng, *levels)
+    values[bad] *= 1.8
+    events, _, _ = looked_at(store(tmp_path / "store.db", nights({"p2p": values})))
+    assert sorted(map(night_of, events)) == began
     assert not any(event.alarm for event in events)
 
 
@@ -246,12 +251,8 @@ def test_metrics_that_ended_are_named(rng, tmp_path):
 
 def test_experiments_and_other_tiers_are_no_nights():
     tags = {"tier": "nightly", "system": "lab", "environ": "system"}
-    night, quick, tagged, slow = (
-        Session(name, DAY, {**tags, **more}, {})
-        for name, more in (
-            ("a", {}), ("q", {"tier": "quick"}), ("t", {"phase": "tcp"}), ("s", {"slower": "yes"}),
-        )
-    )  # fmt: skip
+    others = {"tier": "quick"}, {"phase": "tcp"}, {"slower": "yes"}
+    night, quick, tagged, slow = (Session("a", DAY, tags | more, {}) for more in ({}, *others))
     assert regular([night, quick, tagged, slow, night]) == [night, slow, night]
 
 
@@ -263,12 +264,6 @@ def test_history_begins_where_the_work_changed(rng, tmp_path):
     assert looked_at(stored)[0] == []
     ((_, _, indices, *_),) = histories(stored, stored.sessions())
     assert indices.tolist() == list(range(20, 40))
-
-
-def test_single_bad_nights_are_no_change(rng, tmp_path):
-    values = steps(rng, 1, 1)
-    values[[7, 22, 30]] *= 1.8
-    assert looked_at(store(tmp_path / "store.db", nights({"p2p": values})))[0] == []
 
 
 def test_what_differed_is_of_the_same_partitions_session_before(rng, tmp_path):

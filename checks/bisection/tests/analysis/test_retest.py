@@ -142,11 +142,10 @@ def test_what_is_outside_its_bounds_is_measured_again_first():
     [
         (ROWS, run(TIMES, failures=[Text(text="wrong")])),
         (ROWS, run(TIMES, troubles=[ENDED])),  # stopped
-        (
-            [],
-            with_case(outside(), 3, verdict=Verdict.FAIL, reason=Text("verification did not pass")),
+        *(
+            ([], with_case(outside(), 3, verdict=Verdict.FAIL, reason=reason))
+            for reason in (Text("verification did not pass"), Timeout())
         ),
-        ([], with_case(outside(), 3, verdict=Verdict.FAIL, reason=Timeout())),
     ],
 )
 def test_a_failed_or_stopped_run_is_not_retested(rows, verdict):
