@@ -32,10 +32,8 @@ RULES = {
     "square root": math.sqrt,
 }
 # Parts of a step: those of figures 4 to 9 of Chorley and Walker (2010), then loops of 10 and 11.
-SHARES = (
-    *("communication", "barrier", "collective", "p2p"),
-    *("two_body_forces", "metal_ld_compute", "tersoff_forces", "fork_join"),
-)
+LOOPS = ("two_body_forces", "metal_ld_compute", "tersoff_forces", "fork_join")
+SHARES = ("communication", "barrier", "collective", "p2p", *LOOPS)
 # The direct solvers of libraries; jacobi pays by its memory, and by guesses.
 SOLVERS = ("pdsyevd", "pdsyevr", "elpa1")
 
@@ -49,8 +47,7 @@ class Launched:
         self.case, self.hosts = result["case"], len(hosts)
         self.ranks, self.threads = layout["ranks"], layout["threads"]  # per rank
         self.cores = self.ranks * self.threads
-        names = [labels[name] for name in ("partition", "environ") if labels.get(name)]
-        self.where = ", ".join(names) or "here"
+        self.where = ", ".join(filter(None, map(labels.get, ("partition", "environ")))) or "here"
         # True if threads are known to have shared cores.
         self.oversubscribed = hosts == [socket.gethostname()] and self.cores > cores_here()
         self.disturbed = results.disturbed(result)  # fraction of samples
@@ -78,10 +75,10 @@ class Sweep(Launched):
         super().__init__(result)
         times: dict[int, list[float]] = {}
         for entry in self.entries:
-            match = re.fullmatch(r"npar-(\d+)", entry["method"])
-            seconds = _by_round(**entry["samples"]) if match else []
-            if match and seconds and all(math.isfinite(value) and value > 0 for value in seconds):
-                times[int(match[1])] = seconds
+            if match := re.fullmatch(r"npar-(\d+)", entry["method"]):
+                seconds = _by_round(**entry["samples"])
+                if seconds and all(math.isfinite(value) and value > 0 for value in seconds):
+                    times[int(match[1])] = seconds
         whole = min(map(len, times.values()), default=0)
         if len(times) < 2 or whole < 3:
             raise ValueError("too few choices or rounds")
@@ -111,10 +108,9 @@ class LayoutRun(Launched):
 
     def __init__(self, result: Result) -> None:
         super().__init__(result)
-        packed = [entry for entry in self.entries if entry["method"] == "packed"]
-        if not packed:
+        metrics = next((e["metrics"] for e in self.entries if e["method"] == "packed"), None)
+        if metrics is None:
             raise ValueError("the packed method was not measured")
-        metrics = packed[0]["metrics"]
         self.values = {name: metric["value"] for name, metric in metrics.items()}
         self.time = Estimate(*(metrics["time"][part] for part in ("value", "low", "high")))
         # mean over ranks
@@ -130,11 +126,10 @@ class Solved(Launched):
         super().__init__(result)
         ratios, seconds = {}, {}
         for entry in self.entries:
-            metric = entry["metrics"].get("ratio_dsyevd")
-            if entry["method"] in SOLVERS and metric and metric["value"] is not None:
-                ratio = Estimate(*(metric[part] for part in ("value", "low", "high")))
-                ratios[entry["method"]] = ratio
-                seconds[entry["method"]] = entry["metrics"]["time"]["value"]
+            method, metric = entry["method"], entry["metrics"].get("ratio_dsyevd")
+            if method in SOLVERS and metric and metric["value"] is not None:
+                ratios[method] = Estimate(*(metric[part] for part in ("value", "low", "high")))
+                seconds[method] = entry["metrics"]["time"]["value"]
         alone = self.case.startswith(("fock-", "pdsyevd-")) and result["details"]["kpoints"] == 1
         if not ratios or not alone:
             raise ValueError("no diagonalisation alone")
@@ -206,12 +201,10 @@ def launches_of(
     these folders, or in all that runs kept. Also which sessions are excluded, and how many launches
     were disturbed."""
     parse, cases, baselines = KERNELS[kernel]
-    excluded, left_out = [], 0
     if ranks:
-        launches = [*launched_now(kernel, parse, ranks, cases, baselines)]
-    else:
-        excluded = [] if folders else excluded_folders(paths.home())
-        launches, left_out = stored(kernel, parse, folders, excluded)
+        return [*launched_now(kernel, parse, ranks, cases, baselines)], [], 0
+    excluded = [] if folders else excluded_folders(paths.home())
+    launches, left_out = stored(kernel, parse, folders, excluded)
     return launches, [folder.name for folder in excluded], left_out
 
 

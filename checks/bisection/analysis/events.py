@@ -230,8 +230,8 @@ def _of_table(table: NightTable, chance: float, false_alarms: float) -> list[Eve
                 event.accepted = next((s.accepted for s in event.near if s.accepted), "")
             _note_causes(event, table.sessions, chances, range(max(1, low), high + 1))
             events.append(event)
-    found = [point for event in events for point in event.points]
-    for alike in grouped(found, lambda point: point.key).values():
+    points_of_all = (point for event in events for point in event.points)
+    for alike in grouped(points_of_all, lambda point: point.key).values():
         alike.sort(key=lambda point: point.at)
         for point, after in itertools.pairwise(alike):
             point.stands = False

@@ -28,10 +28,8 @@ from bisection.store.database import Session, Store
 from bisection.store.selection import LeftOut, of_no_use
 
 # Facts that make references those of another machine, if they change.
-SOFTWARE = (
-    *("CPU", "operating system's kernel", "firmware", "compiler", "flags", "MPI", "libraries"),
-    *("MPI environment", "lock"),
-)
+MACHINE = ("CPU", "operating system's kernel", "firmware")
+SOFTWARE = (*MACHINE, "compiler", "flags", "MPI", "libraries", "MPI environment", "lock")
 KEEP = "keep"  # a comment behind an entry that begins so keeps it from being changed
 MADE_BY = "bisection references propose"
 HEADER = """\
