@@ -113,8 +113,8 @@ def test_the_banner_names_the_event_of_most_metrics(rng, tmp_path):
 def test_drift_is_no_step(rng, tmp_path):
     content = kernels(rng, of=())
     for night, (_, cases) in enumerate(content):
-        for one_case in cases:
-            one_case["metrics"]["time"][0] *= 1.0015**night
+        for each in cases:
+            each["metrics"]["time"][0] *= 1.0015**night
     (event,), _, _ = looked_at(store(tmp_path / "store.db", content))
     assert event.drift == pytest.approx(1.0015, rel=2e-4)
     assert not event.alarm
