@@ -42,9 +42,8 @@ class Context:
     @property
     def drifted(self) -> dict[str, Row]:
         """Partitions whose CPU speed changed -> the control that moved most."""
-        return {
-            ":".join(place): row for place, row in self.moved.items() if row and len(place) == 2
-        }
+        moved = {place: row for place, row in self.moved.items() if len(place) == 2}
+        return {":".join(place): row for place, row in moved.items() if row}
 
     def watch(self, row: Row, named: re.Pattern[str] | None) -> None:
         """Adds a control of a judged table. Those that are named hold for all launches of their

@@ -345,8 +345,7 @@ def _points(table: NightTable, night: int, traces: list[_Trace]) -> dict[int, Ch
 def _step(
     values: np.ndarray, left: int, night: int, right: int
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """By how much the level of each series changed in a night; how many nights it has before and
-    since."""
+    """By how much the level of each series changed in a night; its nights before and since."""
     parts = values[:, left:night], values[:, night:right]
     before, after = ((~np.isnan(part)).sum(axis=1) for part in parts)
     return medians(parts[1], 1) - medians(parts[0], 1), before, after

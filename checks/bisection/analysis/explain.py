@@ -123,7 +123,6 @@ def _method(check: str, calls: str, peers: float) -> str:
 
 
 def _network(test: Key, method: str) -> Key:
-    """A method of the check network, where a test runs: the same layout."""
     return (*test[:3], *NETWORK, test[5], method)
 
 

@@ -33,7 +33,6 @@ class History(NamedTuple):
 
     @property
     def fields(self) -> dict[str, Any]:
-        """Those of a MetricId, by their names."""
         metric = self.metric
         names = {"metric": metric.name, "unit": metric.unit, "better": metric.better}
         return {**self.test.by_name, **names}

@@ -85,7 +85,6 @@ class Row(MetricId):
 
     @property
     def slowdown_interval(self) -> tuple[float, float] | None:
-        """The confidence interval of `slowdown`; None without one."""
         if self.low is None or self.high is None:
             return None
         return (self.low, self.high) if self.better == "lower" else (1 / self.high, 1 / self.low)

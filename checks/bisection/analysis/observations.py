@@ -147,8 +147,7 @@ class Observations:
 
 
 def _launch(test: Key) -> Key:
-    """Returns what a test has in common with the controls of its launch: all but check and
-    method."""
+    """What a test has in common with the controls of its launch: all but check and method."""
     return (*test[:3], *test[4:6])
 
 

@@ -158,9 +158,7 @@ def _leave_baselines(rows: Sequence[Row], moved: np.ndarray) -> None:
 
 def _is_open(row: Row) -> bool:
     """True if a row has enough earlier sessions, and too few new ones to be compared otherwise.
-
-    The fastest sample and the slowest percent are of few samples: they jump from night to night.
-    """
+    Metrics of few samples jump from night to night."""
     enough = row.before.sessions >= LIMITS.fewest > row.after.sessions
     unlike = isinstance(row.reason, Unlike)
     return enough and not unlike and row.unit not in COUNTED and row.base not in FEW_SAMPLES
