@@ -24,7 +24,7 @@ def test_vanished_cases_are_all_counted(compared, kept):
     assert "1000 missing" in sentence(result)
 
 
-TRANSFORM = Text("wrong answer of p2p: transform").as_dict()
+FALSE = Text("wrong answer of p2p: transform").as_dict()
 BANDS = [{"work": {"transpose": {"cnt40": f"--bands {number}"}}} for number in (2, 4)]
 
 
@@ -39,10 +39,7 @@ BANDS = [{"work": {"transpose": {"cnt40": f"--bands {number}"}}} for number in (
             "not to be compared, by its work: --bands 2, --bands 4",
         ),
         (series([5e-3] * 20, 50, disturbed=0.8), "used the cores in 80% of the samples"),
-        (
-            sessions(50, [[case(verdict="FAIL", reason=TRANSFORM)]]),
-            "wrong answer of p2p: transform",
-        ),
+        (sessions(50, [[case(verdict="FAIL", reason=FALSE)]]), "wrong answer of p2p: transform"),
         (sessions(50, [[case(metrics={"rate": [1.0, "B/s", "higher"]})]]), "no number"),
     ],
 )
@@ -113,11 +110,9 @@ def test_the_same_work_is_compared_and_what_is_not_stored(rng, compared, work):
 
 
 def test_sessions_with_other_work_are_left_out(rng, compared):
-    before = [
-        *nights({"p2p": times(rng)}, **BANDS[0]),
-        *nights({"p2p": times(rng, 2.0)}, 25, **BANDS[1]),
-    ]
-    time = row(compared(before, nights({"p2p": times(rng, 2.0)}, 50, **BANDS[1])))
+    other = nights({"p2p": times(rng)}, **BANDS[0])
+    same, after = (nights({"p2p": times(rng, 2.0)}, first, **BANDS[1]) for first in (25, 50))
+    time = row(compared([*other, *same], after))
     assert time.before.sessions == 20
     assert time.ratio == pytest.approx(1, rel=0.05)
 
