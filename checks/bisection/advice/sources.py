@@ -24,9 +24,6 @@ ROUNDS = 15  # how often each method is timed
 Trial = tuple[int, int, str]  # a launch: ranks, threads per rank, methods
 # Of a result that gives no advice: of another kernel, not whole, or without the methods needed.
 USELESS = (ResultError, KeyError, TypeError, ValueError, OverflowError)
-# Least parallel efficiency of recommended cores. Catlow et al. (2010), Appendix B, recommends
-# cores without a criterion; this one gives its three recommendations.
-EFFICIENCY = 0.5
 # Rules of thumb: name -> the NPAR for so many ranks.
 RULES = {
     "cores/8": lambda ranks: ranks / 8,
@@ -35,10 +32,8 @@ RULES = {
     "square root": math.sqrt,
 }
 # Parts of a step: those of figures 4 to 9 of Chorley and Walker (2010), then loops of 10 and 11.
-SHARES = (
-    *("communication", "barrier", "collective", "p2p"),
-    *("two_body_forces", "metal_ld_compute", "tersoff_forces", "fork_join"),
-)
+LOOPS = ("two_body_forces", "metal_ld_compute", "tersoff_forces", "fork_join")
+SHARES = ("communication", "barrier", "collective", "p2p", *LOOPS)
 # The direct solvers of libraries; jacobi pays by its memory, and by guesses.
 SOLVERS = ("pdsyevd", "pdsyevr", "elpa1")
 
@@ -52,8 +47,7 @@ class Launched:
         self.case, self.hosts = result["case"], len(hosts)
         self.ranks, self.threads = layout["ranks"], layout["threads"]  # per rank
         self.cores = self.ranks * self.threads
-        names = [labels[name] for name in ("partition", "environ") if labels.get(name)]
-        self.where = ", ".join(names) or "here"
+        self.where = ", ".join(filter(None, map(labels.get, ("partition", "environ")))) or "here"
         # True if threads are known to have shared cores.
         self.oversubscribed = hosts == [socket.gethostname()] and self.cores > cores_here()
         self.disturbed = results.disturbed(result)  # fraction of samples
@@ -81,10 +75,10 @@ class Sweep(Launched):
         super().__init__(result)
         times: dict[int, list[float]] = {}
         for entry in self.entries:
-            match = re.fullmatch(r"npar-(\d+)", entry["method"])
-            seconds = _by_round(**entry["samples"]) if match else []
-            if match and seconds and all(math.isfinite(value) and value > 0 for value in seconds):
-                times[int(match[1])] = seconds
+            if match := re.fullmatch(r"npar-(\d+)", entry["method"]):
+                seconds = _by_round(**entry["samples"])
+                if seconds and all(math.isfinite(value) and value > 0 for value in seconds):
+                    times[int(match[1])] = seconds
         whole = min(map(len, times.values()), default=0)
         if len(times) < 2 or whole < 3:
             raise ValueError("too few choices or rounds")
@@ -114,10 +108,9 @@ class LayoutRun(Launched):
 
     def __init__(self, result: Result) -> None:
         super().__init__(result)
-        packed = [entry for entry in self.entries if entry["method"] == "packed"]
-        if not packed:
+        metrics = next((e["metrics"] for e in self.entries if e["method"] == "packed"), None)
+        if metrics is None:
             raise ValueError("the packed method was not measured")
-        metrics = packed[0]["metrics"]
         self.values = {name: metric["value"] for name, metric in metrics.items()}
         self.time = Estimate(*(metrics["time"][part] for part in ("value", "low", "high")))
         # mean over ranks
@@ -133,11 +126,10 @@ class Solved(Launched):
         super().__init__(result)
         ratios, seconds = {}, {}
         for entry in self.entries:
-            metric = entry["metrics"].get("ratio_dsyevd")
-            if entry["method"] in SOLVERS and metric and metric["value"] is not None:
-                ratio = Estimate(*(metric[part] for part in ("value", "low", "high")))
-                ratios[entry["method"]] = ratio
-                seconds[entry["method"]] = entry["metrics"]["time"]["value"]
+            method, metric = entry["method"], entry["metrics"].get("ratio_dsyevd")
+            if method in SOLVERS and metric and metric["value"] is not None:
+                ratios[method] = Estimate(*(metric[part] for part in ("value", "low", "high")))
+                seconds[method] = entry["metrics"]["time"]["value"]
         alone = self.case.startswith(("fock-", "pdsyevd-")) and result["details"]["kpoints"] == 1
         if not ratios or not alone:
             raise ValueError("no diagonalisation alone")
@@ -149,11 +141,11 @@ class Solved(Launched):
 
 
 def recommended(times: dict[int, float]) -> tuple[int, float]:
-    """The most cores with a parallel efficiency of at least EFFICIENCY, and their efficiency;
+    """The most cores that are efficient enough (LIMITS.efficiency), and their parallel efficiency;
     `times`: cores -> seconds."""
     fewest = min(times)
     efficiencies = {n: times[fewest] * fewest / (seconds * n) for n, seconds in times.items()}
-    cores = max(n for n, efficiency in efficiencies.items() if efficiency >= EFFICIENCY)
+    cores = max(n for n, efficiency in efficiencies.items() if efficiency >= LIMITS.efficiency)
     return cores, efficiencies[cores]
 
 
@@ -186,8 +178,8 @@ def trials(kernel: str, count: int) -> list[Trial]:
 def launched_now(
     kernel: str, parse: Parse[Parsed], counts: Sequence[int], cases: Sequence[str], baselines: str
 ) -> Iterator[Parsed]:
-    """Launches cases of a kernel on this host, with all trials of so many ranks each; ranks share
-    cores where there are too few. `baselines`: those measured beside the methods. BenchError if the
+    """Launches cases of a kernel on this host, with all trials of so many ranks each, which share
+    cores if there are too few. `baselines`: those measured beside the methods. BenchError if the
     kernel cannot be built, or a launch fails."""
     folder = paths.home() / "cache" / "advise"
     folder.mkdir(parents=True, exist_ok=True)
@@ -209,12 +201,10 @@ def launches_of(
     these folders, or in all that runs kept. Also which sessions are excluded, and how many launches
     were disturbed."""
     parse, cases, baselines = KERNELS[kernel]
-    excluded, left_out = [], 0
     if ranks:
-        launches = [*launched_now(kernel, parse, ranks, cases, baselines)]
-    else:
-        excluded = [] if folders else excluded_folders(paths.home())
-        launches, left_out = stored(kernel, parse, folders, excluded)
+        return [*launched_now(kernel, parse, ranks, cases, baselines)], [], 0
+    excluded = [] if folders else excluded_folders(paths.home())
+    launches, left_out = stored(kernel, parse, folders, excluded)
     return launches, [folder.name for folder in excluded], left_out
 
 
@@ -222,17 +212,8 @@ def stored(
     kernel: str, parse: Parse[Parsed], folders: Iterable[str] | None, without: Collection[Path] = ()
 ) -> tuple[list[Parsed], int]:
     """The newest launch of each kind among the results kept, and how many others were left out
-    because they were disturbed.
-
-    Args:
-        kernel: the kernel.
-        parse: reads a result.
-        folders: where results are, with all below; None for all that runs kept.
-        without: folders to leave out.
-
-    Raises:
-        BisectionError: a folder does not exist.
-    """
+    because they were disturbed. `folders`: where results are, with all below; None for all that
+    runs kept; `without`: folders to leave out. BisectionError: a folder does not exist."""
     newest: dict[tuple[Any, ...], tuple[str, Parsed]] = {}
     left_out = 0
     for folder in map(Path, folders or [str(paths.home() / "results")]):

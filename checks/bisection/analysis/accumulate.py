@@ -13,27 +13,15 @@ from dataclasses import dataclass, field
 import numpy as np
 import scipy  # its parts load when they are used
 
-from bisection.analysis.evidence import lasting_gaps, like_states, states
-from bisection.analysis.shifts import CUT, PRIOR, RHOS, mean, posterior
-from bisection.analysis.statistics import UNLIKE, Pool, medians, scale
+from bisection.analysis.shared_factors import lasting_gaps, like_states, states
+from bisection.analysis.shifts import PRIOR, RHOS, mean, posterior
+from bisection.analysis.statistics import Pool, medians, scale
 from bisection.core.thresholds import LIMITS
 
-CERTAIN = 0.97  # that a series keeps no more from night to night than it is taken to
-LONGEST, LONGER = 0.7, 2.5  # correlation that AR(1) alone has; by what a smaller one lasts longer
 TAILS = np.array([2.0, 3, 4, 6, 10, 20, 100])  # degrees of freedom of Student's t
-SUREST = 1000.0  # degrees of freedom that a table is worth at most
-SECOND = 6.0  # standard errors of a second cut
 TINY = 1e-12  # a standard deviation
-YEAR, USUAL, LATEST = 365.0, 40, 20  # nights; of a usual level; of a new one that is found late
-# Half as many more than independent normal nights have, over the root of nights: AR(1) is a model.
-TRIALS = 5
-STEPS, PULSES = 0.9, 0.1  # of the chance: for one change of level; for one that was taken back
+YEAR = 365.0  # nights
 ROUNDS, ROUNDS_OF_SCALE = 6, 8  # of changes found in what remains; of a scale
-ASSUMED, MOST = 0.7, 0.9  # of the variance: between launches of one night, usually; at most
-SURER = 1.3  # 1 / the variance: such a night stands for two
-LOUD = 8.0  # nights that the usual variance is worth, of a part of a series
-FAR = 3.0  # scales: one spike among few nights does not make their level loud
-KNOWN = 20.0  # degrees of freedom that this, and then the table, are worth for a series
 
 
 @dataclass
@@ -194,7 +182,7 @@ def _whitened(
 def _lasting(rho: float | np.ndarray) -> float | np.ndarray:
     """The variance of means of nights by that of AR(1): beside white noise or states, levels wander
     longer than their correlation with the night before says. Chosen by simulation."""
-    return 1 + LONGER * rho * np.maximum(LONGEST - rho, 0)
+    return 1 + LIMITS.wander * rho * np.maximum(LIMITS.wander_below - rho, 0)
 
 
 def _variances(series: np.ndarray, repeats: np.ndarray | None) -> np.ndarray:
@@ -208,8 +196,9 @@ def _variances(series: np.ndarray, repeats: np.ndarray | None) -> np.ndarray:
     single = (~np.isnan(off)).sum(axis=1)
     own_variance = np.maximum(np.nansum(off**2, axis=1) / np.maximum(single, 1), TINY**2)
     df, size = np.maximum(launches - 2, 0).sum(axis=1), squares.sum(axis=1) / own_variance
-    usual = (ASSUMED * KNOWN + np.minimum(size, df).sum()) / (KNOWN + df.sum())
-    part = np.minimum((usual * KNOWN + size) / (KNOWN + df), MOST)
+    pool, most = LIMITS.launch_pool, LIMITS.launch_most
+    usual = (LIMITS.launch_part * pool + np.minimum(size, df).sum()) / (pool + df.sum())
+    part = np.minimum((usual * pool + size) / (pool + df), most)
     # Ticks of a clock, most of whose values are alike, do not say how much others vary.
     part[(single < 2 * LIMITS.level) | ((off == 0).sum(axis=1) > single / 2)] = 0
     return 1 - part[:, None] * (1 - 1 / launches)
@@ -242,8 +231,8 @@ def _own_scores(series: np.ndarray, new: np.ndarray, ticks: np.ndarray) -> tuple
     df = np.maximum(count - 2.0, 1.0)
     own_variance = np.exp((chances.T * scales).sum(axis=0)) * count / df
     pool = Pool(own_variance, df)
-    size = pool.sigma(own_variance, df, quiet=UNLIKE) ** 2
-    df += np.where(np.isclose(size, own_variance), 0, min(pool.prior, SUREST))
+    size = pool.sigma(own_variance, df, quiet=LIMITS.unlike_variance) ** 2
+    df += np.where(np.isclose(size, own_variance), 0, min(pool.prior, LIMITS.scale_pool))
     scores = np.sign(off) * np.sqrt(tail * np.log1p(off**2 / (tail * size[:, None])))
     # Wallace 1959
     return scores * (8 * tail + 1) / (8 * tail + 3), df, tail[:, 0], off / np.sqrt(size)[:, None]
@@ -253,7 +242,7 @@ def _correlation(series: np.ndarray, table: bool) -> np.ndarray:
     """Returns what each series may keep from night to night at most. Series of a table are alike;
     of others, most keep little."""
     clear = _clear(series)
-    bound = CUT * _spread(clear)[:, None]
+    bound = LIMITS.noise_cut * _spread(clear)[:, None]
     clear = np.clip(clear, -bound, bound)
     df = np.maximum((~np.isnan(series)).sum(axis=1) - 2, 1)
     logs = []
@@ -261,7 +250,8 @@ def _correlation(series: np.ndarray, table: bool) -> np.ndarray:
         _, worth, squares, log = mean(clear, np.ones(series.shape), rho)
         logs.append(-(log + np.log(worth) + df * np.log(np.maximum(squares, TINY))) / 2)
     chances = posterior(np.array(logs).T, PRIOR, learns=table)
-    return RHOS[(np.cumsum(chances, axis=1) < CERTAIN).sum(axis=1).clip(max=len(RHOS) - 1)]
+    number = (np.cumsum(chances, axis=1) < LIMITS.correlation_chance).sum(axis=1)
+    return RHOS[number.clip(max=len(RHOS) - 1)]
 
 
 def _clear(series: np.ndarray) -> np.ndarray:
@@ -300,7 +290,8 @@ def _cut(off: np.ndarray, count: np.ndarray, first: np.ndarray) -> tuple[np.ndar
         squares = (sums[:, places] - since * at_first - before / nights * whole) ** 2
         squares *= nights / (before * after)
     squares[(before < level) | (after < level)] = 0
-    return places[squares.argmax(axis=1)][:, None], squares.max(axis=1)[:, None] > SECOND**2
+    sure = squares.max(axis=1) > LIMITS.second_cut**2
+    return places[squares.argmax(axis=1)][:, None], sure[:, None]
 
 
 def _levels_at(off: np.ndarray, part: np.ndarray) -> np.ndarray:
@@ -333,17 +324,9 @@ def _lengths(nights: int) -> list[int]:
 def _scan(
     noise: _Noise, series: np.ndarray, gaps: np.ndarray, pieces: list[_Piece], least: float
 ) -> list[tuple[_Piece, list[int], float]]:
-    """The pieces of series that have a change.
-
-    Args:
-        noise, series: the series, as noise and as they are.
-        gaps: between states that last, of each series, 0 of one without.
-        pieces: of them, to look at.
-        least: logarithm of the chance of one series that makes it a change.
-
-    Returns:
-        Each with the nights at which a level begins, and the logarithm of its chance over `least`.
-    """
+    """The pieces of series that have a change, each with the nights at which levels begin, and the
+    logarithm of its chance over `least`, which makes it a change. `noise`, `series`: as noise and
+    as they are; `gaps`: between states that last, of each series, 0 of one without."""
     level = LIMITS.level
     pieces = [(row, low, high) for row, low, high in pieces if high - low - 1 >= 2 * level]
     if not pieces:
@@ -351,7 +334,8 @@ def _scan(
     rows, lows, highs = np.array(pieces).T
     widths = highs - lows - 1  # nights with one before
     longest = int(widths.max())
-    stands_for = np.where(noise.weights > SURER, 2, 1)  # nights, for the length of a level
+    # Nights, for the length of a level.
+    stands_for = np.where(noise.weights > LIMITS.surer_night, 2, 1)
     weighted = np.array([noise.values * np.sqrt(noise.weights), noise.weights, stands_for])
     there = np.arange(longest) < widths[:, None]
     at = np.where(there, lows[:, None] + np.arange(longest), 0)
@@ -376,7 +360,8 @@ def _scan(
         ends[more] = np.stack([place, place + length], axis=1)[more] + level
     place, single = strongest(sums[..., :1], sums[..., 1:longest])
     place += 1
-    trials = np.log([TRIALS * np.sqrt(widths) / STEPS, 1.5 * TRIALS * widths / PULSES])
+    steps, pulses = np.sqrt(widths) / LIMITS.step_part, 1.5 * widths / LIMITS.pulse_part
+    trials = np.log(LIMITS.trials * np.array([steps, pulses]))
     df, tail = noise.df[rows], noise.tail[rows]
     strength = np.array([single, best])
     # A wrong scale changes the scores of heavy tails by less than itself.
@@ -429,12 +414,14 @@ def _louder(noise: _Noise, row: int, few: np.ndarray, many: np.ndarray) -> float
     for at in (few, many):
         values, roots = noise.plain[row, at], np.sqrt(noise.weights[row, at])
         if at is few:
-            values = np.clip(values - roots * np.median(values / roots), -FAR, FAR)
+            cut = LIMITS.loud_cut
+            values = np.clip(values - roots * np.median(values / roots), -cut, cut)
         squares.append(((values - roots * (roots @ values / (roots @ roots))) ** 2).sum())
         errors.append(1 / (roots @ roots))
     usual = max(1.0, squares[1] / (len(many) - 1))
     most = max(1.0, _loudness(noise.values, few, many))
-    louder = max(1.0, (LOUD * most + squares[0] / usual) / (LOUD + len(few) - 1))
+    pool = LIMITS.loud_pool
+    louder = max(1.0, (pool * most + squares[0] / usual) / (pool + len(few) - 1))
     return math.sqrt((louder * errors[0] + errors[1]) / sum(errors))
 
 
@@ -451,34 +438,29 @@ def nights_until(
     step: float, sigma: float, rho: float, metrics: int, launches: int = 1
 ) -> int | None:
     """How many nights of a new level it takes until half of such changes are found; None if none
-    within LATEST.
+    within LIMITS.latest_nights.
 
     Args:
-        step: logarithm of the new level over the old one, which lasted USUAL nights.
-        sigma: standard deviation of the logarithm between nights.
-        rho: correlation with the night before.
-        metrics: of the table.
-        launches: whose mean each new night is.
+        step: logarithm of the new level over the old one, which lasted LIMITS.usual_nights.
+        sigma: standard deviation of the logarithm between nights; rho: correlation of neighbours.
+        metrics: of the table; launches: whose mean each new night is.
     """
-    nights = range(2 if launches > 1 else LIMITS.level, LATEST + 1)
-    error = sigma * math.sqrt(1 - ASSUMED * (1 - 1 / launches))
+    nights = range(2 if launches > 1 else LIMITS.level, LIMITS.latest_nights + 1)
+    error = sigma * math.sqrt(1 - LIMITS.launch_part * (1 - 1 / launches))
     return next((n for n in nights if chance_of_alarm(n, step, error, rho, metrics) >= 0.5), None)
 
 
 def chance_of_alarm(
-    nights: int,
-    step: float,
-    sigma: float | np.ndarray,
-    rho: float | np.ndarray,
-    metrics: int,
+    nights: int, step: float, sigma: float | np.ndarray, rho: float | np.ndarray, metrics: int
 ) -> float | np.ndarray:
     """The chance that a change is found after so many nights of its new level. Arguments as of
     nights_until(), the noise of one metric or of several."""
     error = sigma * np.sqrt((1 + rho) / (1 - rho))
     chance = LIMITS.false_alarms / YEAR * LIMITS.alarm_nights / metrics
-    trials = TRIALS * math.sqrt(nights + USUAL) / STEPS
-    least = -scipy.special.stdtrit(USUAL, chance / trials)
-    seen = step / error * math.sqrt(nights * USUAL / (nights + USUAL))
+    usual = LIMITS.usual_nights
+    trials = LIMITS.trials * math.sqrt(nights + usual) / LIMITS.step_part
+    least = -scipy.special.stdtrit(usual, chance / trials)
+    seen = step / error * math.sqrt(nights * usual / (nights + usual))
     return scipy.special.ndtr(seen - least * np.sqrt(_lasting(rho)))
 
 
@@ -531,16 +513,9 @@ def _slope(values: np.ndarray, cuts: list[int], correlation: float) -> float | N
 
 
 def odds(values: np.ndarray, shift: Shift, correlation: float) -> np.ndarray:
-    """How probable it is that a level began in each night.
-
-    Args:
-        values: logarithms of one series without missing nights.
-        shift: a change of level in it.
-        correlation: from night to night.
-
-    Returns:
-        The logarithm of the likelihood of each night of `values`; -inf outside of both levels.
-    """
+    """The logarithm of the likelihood that a level began in each night; -inf outside of both
+    levels. `values`: logarithms of one series without missing nights; `shift`: a change of level in
+    it; `correlation`: from night to night."""
     logs = np.full(len(values), -np.inf)
     part = _clipped(values[shift.left : shift.right], [shift.start - shift.left])
     count = len(part)

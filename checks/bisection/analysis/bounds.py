@@ -12,24 +12,20 @@ import math
 import numpy as np
 import scipy  # its parts load when they are used
 
-from bisection.analysis.statistics import FEW, Pool, medians, scale
+from bisection.analysis.statistics import Pool, medians, scale
 from bisection.core.thresholds import LIMITS
 
-FAR = 3.5  # standard deviations from the median, beyond which a value is of the tail
 TINY = 1e-5  # standard deviation of the logarithm where all values are the same
-STATE = 3  # values close to each other and far from the others: a second state
 
 
 def bounds(logs: np.ndarray, kernels: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """The bounds of the metrics of a table.
+    """The lower and upper bounds of the metrics of a table, and the standard deviation of their own
+    noise, [metrics]; logarithms.
 
     Args:
         logs: logarithms of values, [metrics, nights], nights in order; NaN where a night did not
             measure. Each metric has three values or more.
         kernels: to which kernel each metric belongs, [metrics].
-
-    Returns:
-        The lower and upper bounds, and the standard deviation of own noise, [metrics]; logarithms.
     """
     counts = np.isfinite(logs).sum(axis=1)
     middle = medians(logs, 1)
@@ -50,7 +46,7 @@ def bounds(logs: np.ndarray, kernels: np.ndarray) -> tuple[np.ndarray, np.ndarra
     def beyond(side: int, chance: float, share: float) -> np.ndarray:
         """How far own noise goes: by Student's t, and by this share of the table's values."""
         far = -scipy.special.stdtrit(np.minimum(pool.prior + pool.df, 1e6), chance)
-        if len(logs) >= FEW:
+        if len(logs) >= LIMITS.few_metrics:
             far = np.maximum(far, np.nanquantile(side * seen, 1 - share))
         return far * ahead * sigma
 
@@ -72,10 +68,10 @@ def _factors(apart: np.ndarray, kernels: np.ndarray) -> tuple[np.ndarray, np.nda
     rest, usual, reach = apart, np.zeros(len(apart)), np.zeros(len(apart))
     tables = [np.full(len(apart), True), *(kernels == kernel for kernel in np.unique(kernels))]
     for number, here in enumerate(tables):
-        if here.sum() < FEW or (number and len(tables) == 2):
+        if here.sum() < LIMITS.few_metrics or (number and len(tables) == 2):
             continue
-        nights = np.isfinite(rest[here]).sum(axis=0) >= FEW
-        if nights.sum() < STATE:
+        nights = np.isfinite(rest[here]).sum(axis=0) >= LIMITS.few_metrics
+        if nights.sum() < LIMITS.reference_state:
             continue
         factors = np.where(nights, medians(rest[here], 0), 0)
         rest = np.where(here[:, None], rest - factors, rest)
@@ -97,8 +93,8 @@ def _core(values: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Mean and variance of each row without what is far from its median; which values are near. Of
     few metrics all are: no table shows how far others go."""
     away = np.abs(values - medians(values, 1)[:, None])
-    near = away <= FAR * scale(away, 1)[:, None] + TINY
-    near = np.isfinite(values) if len(values) < FEW else near
+    near = away <= LIMITS.reference_far * scale(away, 1)[:, None] + TINY
+    near = np.isfinite(values) if len(values) < LIMITS.few_metrics else near
     count = near.sum(axis=1)
     mean = np.where(near, values, 0).sum(axis=1) / count
     squares = np.where(near, (values - mean[:, None]) ** 2, 0).sum(axis=1)
@@ -111,7 +107,7 @@ def _persistence(apart: np.ndarray, counts: np.ndarray) -> float:
     the level, [metrics, nights], 0 where there is no value or a far one; `counts` are of values."""
     squares = (apart**2).sum()
     n = counts.mean()
-    if len(apart) < FEW or n <= 4 or not squares:
+    if len(apart) < LIMITS.few_metrics or n <= 4 or not squares:
         return 0.0
     near_by = (apart[:, 1:] * apart[:, :-1]).sum() / squares
     correlation = min((near_by + 1 / n) / (1 - 3 / n), 0.9)
@@ -130,7 +126,7 @@ def _two_states(
         count = here.sum(axis=1)
         mean = np.where(here, far, 0).sum(axis=1) / np.maximum(count, 1)
         squares = np.where(here, (far - mean[:, None]) ** 2, 0).sum(axis=1)
-        both |= (count >= STATE) & (squares < 4 * count * variance)
+        both |= (count >= LIMITS.reference_state) & (squares < 4 * count * variance)
     return float(both.mean())
 
 

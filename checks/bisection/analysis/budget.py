@@ -1,18 +1,14 @@
 """Which launches a night should have within a budget of node-hours, by stored nights.
 
-A launch finds a slow-down of one of its tests if a run raises an alarm at it within NIGHTS nights,
-by the test's quietest metric. It finds that of another test as far as both are alike:
-
-    two cases of one method and layout    by the shorter time over the longer one
-    any two tests                         by the squared correlation of what they are off their
-                                          usual level from night to night, where that is sure
+A launch finds a slow-down of one of its tests if a run raises an alarm at it within so many nights
+(LIMITS.plan_nights), by the test's quietest metric. It finds that of another test as far as both
+are alike: two cases of one method and layout by the shorter time over the longer one; any two tests
+by the squared correlation of their distances from the usual level of each, if significant.
 
 The value of a selection is the part of slow-downs that it finds, where each method of a check at a
-layout is as likely to become slower as any other. The more launches are taken, the less one adds.
-Each check and layout first gets its cheapest launch. Further ones are taken by what they add per
-node-hour, begun once with each: the best of these selections is worth at least 0.6174 of any other
-(Feldman, Nutov and Shoham 2023). SuperBench's selector balances time and faults likewise (Xiong and
-others 2024).
+layout is as likely to become slower as any other. Each check and layout first gets its cheapest
+launch. Further ones are taken by what they add per node-hour, begun once with each: the best of
+these selections is worth at least 0.6174 of any other (Feldman, Nutov and Shoham 2023).
 """
 
 import re
@@ -26,9 +22,9 @@ import numpy as np
 import scipy  # its parts load when they are used
 
 from bisection.analysis.accumulate import chance_of_alarm
-from bisection.analysis.evidence import factors
 from bisection.analysis.judging import NoiseTable, noise_tables
 from bisection.analysis.outlying import FEW_SAMPLES
+from bisection.analysis.shared_factors import factors
 from bisection.analysis.shifts import SAME
 from bisection.analysis.statistics import medians
 from bisection.core.grouping import grouped
@@ -39,13 +35,9 @@ from bisection.core.verdicts import RAN
 from bisection.store.database import Outcome, Session, Store, StoredTest
 from bisection.store.nights import Nights
 
-NIGHTS = 10  # within which a slow-down is to be found
-LEAST = 1e-3  # of all slow-downs: a launch that adds less is left out
-BY_CHANCE = 1e-3  # that any two tests of a table seem to be correlated
-
 
 @dataclass(eq=False)
-class Launch:
+class NightlyLaunch:
     """A launch of every night, on all partitions."""
 
     case: str
@@ -54,7 +46,7 @@ class Launch:
     tests: list[int] = field(default_factory=list)  # their numbers in the store
     hours: float = 0.0  # node-hours
     # Those whose results its tests compare, where it is none itself; None: not known.
-    needs: list["Launch | None"] = field(default_factory=list)
+    needs: list["NightlyLaunch | None"] = field(default_factory=list)
 
     @property
     def name(self) -> str:
@@ -66,25 +58,25 @@ class Launch:
 
 
 @dataclass
-class LeftOut:
+class Omitted:
     """A launch that a proposal leaves out."""
 
-    launch: Launch
+    launch: NightlyLaunch
     adds: float  # of all slow-downs, what it would find beside those that are taken
     kept: float  # of what it finds alone, what those find
     by: str  # the one of them that finds most of it; "" if none does
 
 
 @dataclass
-class Proposal:
+class NightPlan:
     """Launches for a night, on so many nodes."""
 
     nodes: int
-    reach: float  # of the known nodes, those that launch within NIGHTS nights
-    launches: list[Launch]  # all
-    chosen: list[Launch]
+    reach: float  # of the known nodes, those that launch within plan_nights
+    launches: list[NightlyLaunch]  # all
+    chosen: list[NightlyLaunch]
     finds: tuple[float, float]  # all, and those chosen: of all slow-downs
-    left_out: list[LeftOut]  # those that add most first
+    left_out: list[Omitted]  # those that add most first
     given_up: list[tuple[str, str]]  # checks and layouts without a launch
 
     @property
@@ -108,7 +100,7 @@ def _nodes(test: StoredTest, outcome: Outcome) -> int:
 
 def launches_of(
     store: Store, sessions: Sequence[Session], name: re.Pattern[str] | None = None
-) -> list[Launch]:
+) -> list[NightlyLaunch]:
     """The launches of the newest of these sessions; with `name`, of tests that match it. A launch
     is known by its seconds, which all of its tests have. It costs what it usually does a session.
     Tests of several launches come last, as launches that need those and cost nothing."""
@@ -130,14 +122,14 @@ def launches_of(
         place = (tests[number].identity[:3], tests[number].case)
         return (*place, newest[number].session, newest[number].run, newest[number].seconds)
 
-    launches: dict[tuple[str, ...], Launch] = {}
-    by_job: dict[tuple[Any, ...], Launch] = {}
+    launches: dict[tuple[str, ...], NightlyLaunch] = {}
+    by_job: dict[tuple[Any, ...], NightlyLaunch] = {}
     # launch -> place -> node-hours of nights
-    prices: dict[Launch, dict[Any, list[float]]] = defaultdict(lambda: defaultdict(list))
+    prices: dict[NightlyLaunch, dict[Any, list[float]]] = defaultdict(lambda: defaultdict(list))
     for its, group in sorted(grouped(members, job).items(), key=lambda pair: len(pair[0][-1])):
         test, checks = tests[group[0]], {tests[number].check for number in group}
-        launch = Launch(test.case, test.layout)
-        launch = launches.setdefault((min(checks), test.case, test.layout), launch)
+        place = (test.case, test.layout)
+        launch = launches.setdefault((min(checks), *place), NightlyLaunch(*place))
         launch.checks = tuple(sorted({*launch.checks, *checks}))
         if len(its[-1]) == 1:
             by_job[its] = launch
@@ -156,32 +148,32 @@ def proposals(
     name: re.Pattern[str] | None,
     budget: float,
     effect: float,
-) -> tuple[list[Proposal], Launch | None]:
+) -> tuple[list[NightPlan], NightlyLaunch | None]:
     """A proposal for each number of nodes that sessions had, within the budget (node-hours); the
     cheapest launch, None if no noise or no price is known. With `name`, of tests that match it."""
     tests = store.tests()
-    proposed: list[Proposal] = []
-    known: list[Launch] = []
+    proposed: list[NightPlan] = []
+    known: list[NightlyLaunch] = []
     sets = {id(outcome.hosts): outcome.hosts for outcome in store.outcomes(sessions)}
     hosts = set().union(*sets.values())
     for nodes, group in sorted(by_nodes(store, sessions).items()):
         launches, tables = launches_of(store, group, name), noise_tables(store, group, name)
         if tables:
             known += [each for each in launches if not each.needs]
-            places = tests, tables, budget, effect, nodes, len(hosts)
-            proposed += filter(None, [propose(launches, *places)])
+            plan = propose(launches, tests, tables, budget, effect, nodes, len(hosts))
+            proposed += [plan] if plan else []
     return proposed, min(known, key=lambda each: each.hours, default=None)
 
 
 def propose(
-    launches: Sequence[Launch],
+    launches: Sequence[NightlyLaunch],
     tests: dict[int, StoredTest],
     tables: Sequence[NoiseTable],
     budget: float,
     effect: float,
     nodes: int = 1,
     known_nodes: int = 1,
-) -> Proposal | None:
+) -> NightPlan | None:
     """A proposal within the budget (node-hours) for slow-downs by `effect`, a part of the value;
     None if the budget is below every launch. `known_nodes`: of the machine."""
     paid = [launch for launch in launches if not launch.needs]
@@ -195,15 +187,15 @@ def propose(
     left_out = []
     for number in np.setdiff1d(np.arange(len(paid)), taken):
         alone = weight * finds[number]
-        adds, share = float(alone @ missed), finds[taken] @ alone / max(alone.sum(), SAME)
-        by = paid[taken[int(share.argmax())]].name if share.max() > LEAST else ""
-        kept = max(0.0, 1 - adds / max(alone.sum(), SAME))
-        left_out.append(LeftOut(paid[number], adds, kept, by))
+        whole, adds = max(alone.sum(), SAME), float(alone @ missed)
+        share = finds[taken] @ alone / whole
+        by = paid[taken[int(share.argmax())]].name if share.max() > LIMITS.plan_least else ""
+        left_out.append(Omitted(paid[number], adds, max(0.0, 1 - adds / whole), by))
     chosen = [paid[number] for number in sorted(taken)]
     chosen += [each for each in launches if each.needs and {*each.needs} <= {*chosen}]
-    return Proposal(
+    return NightPlan(
         nodes=nodes,
-        reach=min(1.0, NIGHTS * nodes / known_nodes),
+        reach=min(1.0, LIMITS.plan_nights * nodes / known_nodes),
         launches=list(launches),
         chosen=chosen,
         finds=(float(weight @ (1 - np.prod(1 - finds, axis=0))), float(weight @ (1 - missed))),
@@ -212,7 +204,7 @@ def propose(
     )
 
 
-def _kinds(launches: Iterable[Launch]) -> set[tuple[str, str]]:
+def _kinds(launches: Iterable[NightlyLaunch]) -> set[tuple[str, str]]:
     return set().union(*(launch.kinds for launch in launches))
 
 
@@ -223,17 +215,13 @@ def choose(
     kinds: Sequence[set[tuple[str, str]]],
     budget: float,
 ) -> list[int]:
-    """Chooses launches.
+    """Chooses launches, by their numbers; none if the budget is below all of them.
 
     Args:
-        hours: of each launch, [launches].
+        hours: of each launch, [launches]; `budget` has the same unit.
         finds: the chance that each finds a slow-down of each test, [launches, tests].
         weight: of each test, [tests]; the sum is 1.
         kinds: of which each launch shows something; each keeps one, as far as the budget allows.
-        budget: in units of `hours`.
-
-    Returns:
-        The numbers of the launches; none if the budget is below all of them.
     """
     costs = np.array(hours)
     needed: list[int] = []
@@ -257,7 +245,7 @@ def _greedy(
     while True:
         adds = finds @ missed
         adds[taken] = 0
-        adds[(adds < LEAST) | (hours > budget - hours[taken].sum())] = 0
+        adds[(adds < LIMITS.plan_least) | (hours > budget - hours[taken].sum())] = 0
         if not adds.any():
             return taken
         taken.append(int((adds / hours).argmax()))
@@ -265,7 +253,7 @@ def _greedy(
 
 
 def finding(
-    launches: Sequence[Launch],
+    launches: Sequence[NightlyLaunch],
     tests: dict[int, StoredTest],
     tables: Sequence[NoiseTable],
     effect: float,
@@ -273,23 +261,24 @@ def finding(
     """The chance that each launch finds a slow-down of each test, [launches, tests], and the weight
     of each test, [tests]. A test with too few nights counts like the usual one."""
 
-    def of_key(test: StoredTest) -> tuple[str, ...]:
-        return (*test.identity, test.geometry)
-
     numbers = [number for launch in launches for number in launch.tests]
-    column = {of_key(tests[number]): index for index, number in enumerate(numbers)}
+    shapes = ((tests[number].identity, tests[number].geometry) for number in numbers)
+    column = {shape: index for index, shape in enumerate(shapes)}
     chance, time = np.full(len(numbers), np.nan), np.full(len(numbers), np.nan)
     alike = np.eye(len(numbers))
     for table in tables:
         sigma, rho = np.maximum(table.noise.sigma, SAME), table.noise.rho
-        alarms = np.asarray(chance_of_alarm(NIGHTS, np.log1p(effect), sigma, rho, len(sigma)))
+        alarms = np.asarray(
+            chance_of_alarm(LIMITS.plan_nights, np.log1p(effect), sigma, rho, len(sigma))
+        )
         absolute = [is_absolute(history.metric.unit) for history in table.histories]
         quietest: dict[int, int] = {}  # a test's column -> its row
         for row in np.lexsort((alarms, np.array(absolute))).tolist():
             test, metric, _, values, _ = table.histories[row]
+            place = column.get((test.identity, test.geometry))
             few = POINT.sub("", metric.name) in FEW_SAMPLES  # histories of runs lack them
             # What never varies is a count, or a ratio to itself.
-            if (place := column.get(of_key(test))) is None or few or sigma[row] <= SAME:
+            if place is None or few or sigma[row] <= SAME:
                 continue
             quietest[place] = row
             time[place] = np.median(values) if metric.name == "time" else time[place]
@@ -326,6 +315,6 @@ def _correlated(table: NoiseTable, rows: np.ndarray) -> np.ndarray:
     squares = np.clip((rest @ rest.T) ** 2 / np.maximum(sums * sums.T, SAME**4), 0, 1 - SAME)
     df = np.maximum(known @ known.T - 3, 1)  # each half has its level
     p = 2 * scipy.special.stdtr(df, -np.sqrt(squares * df / (1 - squares)))
-    sure = np.where(p * max(len(rows) * (len(rows) - 1) / 2, 1) < BY_CHANCE, squares, 0.0)
+    sure = np.where(p * max(len(rows) * (len(rows) - 1) / 2, 1) < LIMITS.plan_chance, squares, 0.0)
     np.fill_diagonal(sure, 1.0)
     return sure

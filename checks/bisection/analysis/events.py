@@ -1,9 +1,9 @@
 """Events in the histories of all metrics: what changed together, since which night, with what.
 
 Levels are looked for in what all metrics share, in what each kernel shares beside that, and in
-each metric beside both (evidence.py, accumulate.py). What may have begun in the same night is one
-event for the worse, and one for the better. Their night is the median of what all evidence together
-makes probable, which is the estimate that errs by the fewest nights.
+each metric beside both (shared_factors.py, accumulate.py). What may have begun in the same night is
+one event for the worse, and one for the better. Their night is the median of what all evidence
+together makes probable, which is the estimate that errs by the fewest nights.
 """
 
 import itertools
@@ -16,9 +16,9 @@ from typing import Any
 import numpy as np
 
 from bisection.analysis.accumulate import YEAR, Findings, Shift, look, newest, odds
-from bisection.analysis.evidence import factors, states
-from bisection.analysis.history import History
-from bisection.analysis.model import ChangePoint, Event, Series, changes
+from bisection.analysis.histories import History
+from bisection.analysis.model import ChangePoint, DrawnHistory, Event, changes
+from bisection.analysis.shared_factors import factors, states
 from bisection.analysis.shifts import SAME
 from bisection.analysis.statistics import medians, scale
 from bisection.core.format import plural, utc
@@ -29,17 +29,9 @@ from bisection.core.verdicts import BisectionError, Verdict
 from bisection.store.database import DAY, Session, Store
 from bisection.store.marks import Mark
 
-SHARED = 0.1  # of the chance of a false alarm: what all metrics, and kernels, share
-ALIKE = 0.5  # of a shared step: a metric that moved by less is nearer to its old level
-SURE = 4.0  # standard errors: by more, what metrics share has moved
-UNLIKELY = -5.0  # logarithm of the likelihood of a night, beside the likeliest: another event
-WRONG = -50.0  # and of one that one metric cannot exclude more than that
-TWIN = 10  # metrics that two sessions have in common to be the same night
-BEFORE = 20  # sessions: of the level before an event, at most
-
 
 @dataclass
-class Table:
+class NightTable:
     """The metrics of one partition, in the nights of it."""
 
     histories: list[History]
@@ -55,7 +47,7 @@ class Table:
 
 @dataclass(eq=False)
 class _Trace:
-    """One change of level in one series."""
+    """A change of level in a series."""
 
     rows: np.ndarray  # of the metrics that it is of
     test: object  # that it is of: metrics of one test vary together; None: of what metrics share
@@ -66,7 +58,7 @@ class _Trace:
     chance: float
 
 
-def tables_of(looked_at: Sequence[History], sessions: Sequence[Session]) -> list[Table]:
+def tables_of(looked_at: Sequence[History], sessions: Sequence[Session]) -> list[NightTable]:
     """A table per partition, of histories of these sessions, which are in order of time. Those that
     never varied have no part in what metrics share: beside it, they would seem to change."""
     varying = (history for history in looked_at if len(set(history.values.tolist())) > 1)
@@ -75,18 +67,11 @@ def tables_of(looked_at: Sequence[History], sessions: Sequence[Session]) -> list
 
 
 def events_of(
-    looked_at: Sequence[Table], false_alarms: float = LIMITS.false_alarms
+    looked_at: Sequence[NightTable], false_alarms: float = LIMITS.false_alarms
 ) -> tuple[list[Event], list[str]]:
-    """The events in histories.
-
-    Args:
-        looked_at: the tables of them.
-        false_alarms: how many a year of nightly sessions may have without a change.
-
-    Returns:
-        Events, those of most metrics for the worse first; notes on sessions and metrics that do
-        not count.
-    """
+    """The events in the histories of tables, those of most metrics for the worse first; notes on
+    sessions and metrics that do not count. `false_alarms`: how many a year of nightly sessions may
+    have without a change."""
     metrics = sum(len(table.histories) for table in looked_at)
     chance = false_alarms / YEAR * LIMITS.alarm_nights
     events: list[Event] = []
@@ -99,14 +84,11 @@ def events_of(
 
 
 def unusual(
-    looked_at: Sequence[Table], events: Sequence[Event], newest_session: Session
+    looked_at: Sequence[NightTable], events: Sequence[Event], newest_session: Session
 ) -> list[tuple[float, History]]:
-    """Metrics that may have got worse lately, beside the level since the last of these events.
-
-    Returns:
-        Each with its standard errors (newest()), the most first. Where a metric has two states, its
-        newest value is in neither.
-    """
+    """Metrics that may have got worse lately, beside the level since the last of these events, with
+    their standard errors (newest()), the most first. Where a metric has two states, its newest
+    value is in neither."""
     points = sorted((p for event in events for p in event.points), key=lambda point: point.at)
     began, largest = {point.key: point.at for point in points}, []
     for table in looked_at:
@@ -125,28 +107,19 @@ def unusual(
 
 def drawn(
     histories: Sequence[History], sessions: Sequence[Session], events: Sequence[Event]
-) -> Iterator[Series]:
+) -> Iterator[DrawnHistory]:
     """The histories that a page draws: times, and metrics whose level changed in these events."""
     changed = grouped((point for event in events for point in event.points), lambda p: p.key)
     for history in histories:
-        test, metric, indices, values, _ = history
-        points = changed.get(history.key, [])
-        if points or (metric.name == "time" and len(values) > 1):
-            times = [sessions[index].start for index in indices]
+        points, values = changed.get(history.key, []), history.values.tolist()
+        if points or (history.metric.name == "time" and len(values) > 1):
+            times = [sessions[index].start for index in history.indices]
             starts = sorted({p.at for p in points if times[0] < p.at <= times[-1]})
             at = np.searchsorted(times, starts).tolist()
-            yield Series(
-                **test.by_name,
-                metric=metric.name,
-                unit=metric.unit,
-                better=metric.better,
-                times=times,
-                values=values.tolist(),
-                points=at,
-            )
+            yield DrawnHistory(**history.fields, times=times, values=values, points=at)
 
 
-def _table(histories: list[History], sessions: Sequence[Session]) -> Table:
+def _table(histories: list[History], sessions: Sequence[Session]) -> NightTable:
     """The histories of one partition as an array, every night once."""
     costs = np.full((len(histories), len(sessions)), np.nan)
     repeats = np.zeros((3, *costs.shape))
@@ -161,7 +134,7 @@ def _table(histories: list[History], sessions: Sequence[Session]) -> Table:
     twins = []
     for night in np.flatnonzero((~np.isnan(costs)).any(axis=0)):
         values = costs[:, night]
-        many = (~np.isnan(values)).sum() >= TWIN  # a few may be equal by chance
+        many = (~np.isnan(values)).sum() >= LIMITS.twin_metrics  # a few may be equal by chance
         first = nights.setdefault(values.tobytes() if many else int(night), int(night))
         if first != night:
             names = f"{sessions[first].uuid[:8]}, {sessions[int(night)].uuid[:8]}"
@@ -181,7 +154,7 @@ def _table(histories: list[History], sessions: Sequence[Session]) -> Table:
     if any(each.repeats is not None for each in histories):
         counted, more = _of_retests(histories, apart, repeats[..., kept])
     costs, apart = costs + more, apart + more
-    return Table(histories, there, costs, kernels, shared, apart, counted, ticks, twins)
+    return NightTable(histories, there, costs, kernels, shared, apart, counted, ticks, twins)
 
 
 def _of_retests(
@@ -197,7 +170,7 @@ def _of_retests(
     absolute = np.array([is_absolute(history.metric.unit) for history in histories])
     off = apart / np.maximum(scale(apart, 1), 1e-12)[:, None]
     usual = np.zeros(apart.shape, bool)
-    tests = [(test.check, test.case, test.layout) for test, *_ in histories]
+    tests = [test.identity[3:6] for test, *_ in histories]
     for rows in grouped(np.flatnonzero(absolute), tests.__getitem__).values():
         usual[rows] = np.abs(medians(off[rows], 0)) < 1
     usual &= launches > 1
@@ -208,12 +181,8 @@ def _of_retests(
 
 
 def without_weeks(costs: np.ndarray, days: np.ndarray) -> np.ndarray:
-    """Costs without what a day of the week has beside the days around it, where that is sure.
-
-    Args:
-        costs: logarithms, [metrics, nights]; NaN: missing.
-        days: of the week, [nights].
-    """
+    """Costs without what a day of the week has beside the days around it, where that is sure:
+    logarithms, [metrics, nights], NaN: missing. `days`: of the week, [nights]."""
     around = np.pad(costs, ((0, 0), (3, 3)), constant_values=np.nan)
     weeks = np.lib.stride_tricks.sliding_window_view(around, 7, axis=1)
     beside = costs - medians(weeks.reshape(-1, 7), 1).reshape(costs.shape)
@@ -223,18 +192,19 @@ def without_weeks(costs: np.ndarray, days: np.ndarray) -> np.ndarray:
         size, nights = medians(here, 1), (~np.isnan(here)).sum(axis=1)
         error = np.maximum(spread, scale(here - size[:, None], 1))
         error *= np.sqrt(math.pi / 2 / np.maximum(nights, 1))  # of medians
-        clear[:, days == day] -= np.where(np.abs(size) > SURE * error, size, 0)[:, None]
+        sure = np.abs(size) > LIMITS.shared_sure * error
+        clear[:, days == day] -= np.where(sure, size, 0)[:, None]
     return clear
 
 
-def _of_table(table: Table, chance: float, false_alarms: float) -> list[Event]:
+def _of_table(table: NightTable, chance: float, false_alarms: float) -> list[Event]:
     shared, apart, every = table.shared, table.apart, np.arange(len(table.apart))
     of_kernels = [every, *(np.flatnonzero(table.kernels == k) for k in range(len(shared) - 1))]
     traces: list[_Trace] = []
     events: list[Event] = []
-    alone = look(apart, (1 - SHARED) * chance, True, table.repeats, table.ticks)
+    alone = look(apart, (1 - LIMITS.shared_part) * chance, True, table.repeats, table.ticks)
     for series, members, findings in (
-        (shared, of_kernels, look(shared, SHARED * chance, table=False)),
+        (shared, of_kernels, look(shared, LIMITS.shared_part * chance, table=False)),
         (apart, every[:, None], alone),
     ):
         for values, rows, finding in zip(series, members, findings, strict=True):
@@ -260,8 +230,8 @@ def _of_table(table: Table, chance: float, false_alarms: float) -> list[Event]:
                 event.accepted = next((s.accepted for s in event.near if s.accepted), "")
             _note_causes(event, table.sessions, chances, range(max(1, low), high + 1))
             events.append(event)
-    found = [point for event in events for point in event.points]
-    for alike in grouped(found, lambda point: point.key).values():
+    points_of_all = (point for event in events for point in event.points)
+    for alike in grouped(points_of_all, lambda point: point.key).values():
         alike.sort(key=lambda point: point.at)
         for point, after in itertools.pairwise(alike):
             point.stands = False
@@ -276,7 +246,7 @@ def _is_back(better: ChangePoint, point: ChangePoint) -> bool:
 
 
 def _event(
-    table: Table, rows: Iterable[int], when: tuple[int, int, int], rate: float, **more: Any
+    table: NightTable, rows: Iterable[int], when: tuple[int, int, int], rate: float, **more: Any
 ) -> Event:
     """An event of these metrics, which are rows of the table; `when` are the first night in which
     it may have begun, the most probable one, and the last one."""
@@ -295,7 +265,7 @@ def _event(
         last=last,
         rate=rate,
         metrics={check: (count, there[check]) for check, count in changed.most_common()},
-        before=table.sessions[max(0, low - BEFORE) : low],
+        before=table.sessions[max(0, low - LIMITS.event_sessions) : low],
         after=table.sessions[night:],
         **more,
     )
@@ -328,12 +298,12 @@ def _together(traces: list[_Trace]) -> list[tuple[np.ndarray, list[_Trace]]]:
     rest, groups = traces, []
     while rest:
         night = int(np.sum([_probable(trace.logs) for trace in rest], axis=0).argmax())
-        members = [trace for trace in rest if trace.logs[night] > UNLIKELY] or rest[:1]
+        members = [trace for trace in rest if trace.logs[night] > LIMITS.other_event] or rest[:1]
         rest = [trace for trace in rest if trace not in members]
         # The surest of each test: its metrics vary together.
         order = sorted(members, key=lambda t: (t.test is not None, t.chance))
         tests = grouped(order, lambda trace: trace.test or id(trace)).values()
-        chances = _probable(sum(np.maximum(alike[0].logs, WRONG) for alike in tests))
+        chances = _probable(sum(np.maximum(alike[0].logs, LIMITS.least_likely) for alike in tests))
         groups.append((chances, members))
     return groups
 
@@ -341,7 +311,7 @@ def _together(traces: list[_Trace]) -> list[tuple[np.ndarray, list[_Trace]]]:
 # ---- what ----
 
 
-def _points(table: Table, night: int, traces: list[_Trace]) -> dict[int, ChangePoint]:
+def _points(table: NightTable, night: int, traces: list[_Trace]) -> dict[int, ChangePoint]:
     """The metrics whose level changed in a night, by their number."""
     points: dict[int, ChangePoint] = {}
     first = table.sessions[night]
@@ -353,20 +323,17 @@ def _points(table: Table, night: int, traces: list[_Trace]) -> dict[int, ChangeP
         values = np.where(beside[:, None], table.apart[rows], table.costs[rows])
         size, before, after = _step(values, *nights)
         part = (before > 0) & (after > 0)
-        part &= np.abs(size) >= np.maximum(math.log1p(LIMITS.step), ALIKE * np.abs(moved))
+        least = math.log1p(LIMITS.step)
+        part &= np.abs(size) >= np.maximum(least, LIMITS.shared_step * np.abs(moved))
         if trace.test is None:
-            part &= np.minimum(size / trace.size, shared / trace.size) >= ALIKE
+            part &= np.minimum(size / trace.size, shared / trace.size) >= LIMITS.shared_step
         for index in np.flatnonzero(part):
-            test, metric, *_ = table.histories[rows[index]]
-            cost = float(size[index])
+            history, cost = table.histories[rows[index]], float(size[index])
             point = ChangePoint(
-                **test.by_name,
-                metric=metric.name,
-                unit=metric.unit,
-                better=metric.better,
+                **history.fields,
                 session=first.uuid,
                 at=first.start,
-                ratio=math.exp(cost if metric.better == "lower" else -cost),
+                ratio=math.exp(cost if history.metric.better == "lower" else -cost),
                 before=int(before[index]),
                 after=int(after[index]),
                 verdict=Verdict.REGRESSED if cost > 0 else Verdict.IMPROVED,
@@ -378,14 +345,13 @@ def _points(table: Table, night: int, traces: list[_Trace]) -> dict[int, ChangeP
 def _step(
     values: np.ndarray, left: int, night: int, right: int
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """By how much the level of each series changed in a night; how many nights it has before and
-    since."""
+    """By how much the level of each series changed in a night; its nights before and since."""
     parts = values[:, left:night], values[:, night:right]
     before, after = ((~np.isnan(part)).sum(axis=1) for part in parts)
     return medians(parts[1], 1) - medians(parts[0], 1), before, after
 
 
-def _moved(table: Table, left: int, night: int, right: int) -> tuple[np.ndarray, np.ndarray]:
+def _moved(table: NightTable, left: int, night: int, right: int) -> tuple[np.ndarray, np.ndarray]:
     """By how much the level of what each metric shares with others changed in a night, [metrics];
     the same, but 0 where that is no more than its nights vary."""
     shared = table.shared[0] + table.shared[1:]
@@ -394,7 +360,7 @@ def _moved(table: Table, left: int, night: int, right: int) -> tuple[np.ndarray,
     around = np.hstack([part - medians(part, 1)[:, None] for part in parts])
     nights = 1 / np.maximum(before, 1) + 1 / np.maximum(after, 1)
     error = scale(around, 1) * np.sqrt(math.pi / 2 * nights)  # of medians
-    sure = np.abs(size) >= np.maximum(math.log1p(LIMITS.step), SURE * error)
+    sure = np.abs(size) >= np.maximum(math.log1p(LIMITS.step), LIMITS.shared_sure * error)
     return size[table.kernels], np.where(sure, size, 0.0)[table.kernels]
 
 
@@ -421,7 +387,7 @@ def _note_causes(
     event.candidates.sort(key=lambda candidate: -candidate[1])
 
 
-def _ended(table: Table) -> list[str]:
+def _ended(table: NightTable) -> list[str]:
     """Metrics that the newest nights lack, and what replaced them."""
     count, known = len(table.sessions), ~np.isnan(table.costs)
     if count <= 2 * LIMITS.gone:

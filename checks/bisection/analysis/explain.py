@@ -25,13 +25,11 @@ from bisection.store.database import Session, Store
 NETWORK = ("network", "sweep")  # check and case of the patterns
 CODES = ("transpose", "npar", "md")
 TIMES, FASTEST = ("time", "atom_steps"), "time_min"
-ONE_VECTOR = 1.5  # peers per call; a reduction counts one
 # Of a metric of the network: (slow-down, its interval), 1 where it is as before; None if not known.
 Changed = Callable[[Key], tuple[float, float, float] | None]
 
 
 def median_of(side: Observations, key: Key) -> float | None:
-    """The median of a metric over sessions; None if it was not measured."""
     return side.side(key)[0].median
 
 
@@ -51,17 +49,14 @@ def _nearest(side: Observations, test: Key, size: float) -> tuple[float, Key] | 
 
 
 def explain(test: Key, cost: float, before: Observations, changed: Changed) -> Reason | None:
-    """Returns what of the network explains that a code got slower.
+    """What of the network explains that a code got slower, or that nothing does; None where the
+    patterns were not measured on both sides, or it is not known what the code sends.
 
     Args:
         test: the code's identity, seven words.
         cost: its slow-down, above 1.
         before: what it sent, and what the network took, before.
         changed: the slow-down of a metric of the network.
-
-    Returns:
-        How much is explained by what, or that nothing does; None where the patterns were not
-        measured on both sides, or it is not known what the code sends.
     """
     parts = list(_parts(test, before, changed))
     if not parts:
@@ -87,8 +82,6 @@ def explain(test: Key, cost: float, before: Observations, changed: Changed) -> R
 
 
 class _Part(NamedTuple):
-    """What a class of calls adds to a code's time."""
-
     method: str  # the pattern that stands for it
     size: float
     fraction: float  # of the code's time
@@ -125,19 +118,18 @@ def _method(check: str, calls: str, peers: float) -> str:
     neighbours; a collective call that sends one message per rank is a reduction."""
     if check == "md" and calls == "p2p":
         return "halo"
-    pairs = check == "transpose" or calls == "p2p" or peers > ONE_VECTOR
+    pairs = check == "transpose" or calls == "p2p" or peers > LIMITS.reduction_peers
     return "alltoallv" if pairs else "allreduce"
 
 
 def _network(test: Key, method: str) -> Key:
-    """A method of the check network, where a test runs: the same layout."""
     return (*test[:3], *NETWORK, test[5], method)
 
 
 def _cause(
     test: Key, size: float, slower: float, before: Observations, changed: Changed
 ) -> tuple[str, float]:
-    """Returns why a pattern is slower, and by how much that changed: "pattern", unless a single
+    """Why a pattern is slower, and by how much that changed: "pattern", unless a single
     message of the size got slower by half as much; "latency" or "bandwidth" where that adds half of
     what such a message takes longer, else "message"."""
     pingpong = _network(test, "pingpong")

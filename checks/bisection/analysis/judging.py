@@ -11,11 +11,11 @@ import numpy as np
 import scipy  # its parts load when they are used
 
 from bisection.analysis.accumulate import nights_until
-from bisection.analysis.evidence import ALL, LEAST, Evidence, Shared, evidence
-from bisection.analysis.history import History, histories, nights_of
+from bisection.analysis.histories import History, histories, nights_of
 from bisection.analysis.model import Row
 from bisection.analysis.observations import Jobs
-from bisection.analysis.shifts import MOST, Shifts, Times, worth
+from bisection.analysis.shared_factors import ALL, LEAST, MetricShifts, Shared, evidence
+from bisection.analysis.shifts import Shifts, Times, worth
 from bisection.analysis.statistics import exp, scale
 from bisection.core.reasons.base import Reason, Text
 from bisection.core.reasons.performance import SharedChange, TwoStates
@@ -26,7 +26,6 @@ from bisection.store.database import Session, Store
 
 CHANGED = (Verdict.REGRESSED, Verdict.IMPROVED)
 STEPS = (0.5, 0.2, 0.1, 0.05, 0.02)  # changes that are of interest
-LARGEST = 500  # nights per side: more are no plan
 
 
 @dataclass
@@ -42,7 +41,7 @@ class Power:
         """The smallest change that is found in LIMITS.seen of comparisons of so many nights, as a
         part of the value."""
         error = self.sigma * math.sqrt(sum(1 / worth(n, self.rho) for n in (before, after)))
-        df = before + after - 2 + (MOST if self.metrics > 1 else 0)
+        df = before + after - 2 + (LIMITS.noise_pool if self.metrics > 1 else 0)
         sure = -scipy.special.stdtrit(df, LIMITS.false_discoveries / 2 / self.metrics)
         # Half of the margin must be exceeded by the estimate, all of it by its interval.
         quantile = scipy.special.stdtrit(df, (1 - LIMITS.confidence) / 2)
@@ -57,7 +56,7 @@ class Power:
 
     def needed(self, effect: float) -> int | None:
         """The nights per side with which a change of this size is found; None if none suffice."""
-        nights = range(LIMITS.fewest, LARGEST + 1)
+        nights = range(LIMITS.fewest, LIMITS.plan_most + 1)
         return next((n for n in nights if self.visible(n, n) <= effect), None)
 
 
@@ -66,16 +65,9 @@ def judge_rows(
     samples: Sequence[tuple[Jobs, Jobs]],
     sides: tuple[Sequence[Session], Sequence[Session]],
 ) -> tuple[list[SharedChange], Power | None]:
-    """Rules on the rows that have no ruling yet, all of one table.
-
-    Args:
-        rows, samples: the table, and of each row the jobs before and after.
-        sides: the sessions before and after.
-
-    Returns:
-        The changes that metrics share; the power by the usual metric that was judged by nights
-        (None: there is none).
-    """
+    """Rules on the rows that have no ruling yet, all of one table; `samples`: of each row the jobs
+    before and after, `sides`: the sessions. Returns the changes that metrics share, and the power
+    by the usual metric that was judged by nights (None: there is none)."""
     night, times = zip(*map(nights_of, sides), strict=True)
     places, by_jobs = defaultdict(list), []
     for row, jobs in zip(rows, samples, strict=True):
@@ -106,9 +98,9 @@ def judge_rows(
         starts = [session.start for side in sides for session in side]
         same_day = max(starts) - min(starts) < 3600 * LIMITS.day
         # What nights may differ by themselves, where too few are known to see it.
-        least = math.log1p(LIMITS.margin if same_day else LIMITS.unknown_nights)
+        differ = LIMITS.margin if same_day else LIMITS.unknown_nights
         (p,) = adjusted([table.seen])
-        table.rule(p, least=least)
+        table.rule(p, least=math.log1p(differ))
     if not tables:
         return [], None
     noise = np.hstack([table.noise for table in tables])
@@ -158,12 +150,8 @@ class _Table:
         )
 
     def rule(self, p: np.ndarray, least: float = 0.0) -> None:
-        """Rules on the rows.
-
-        Args:
-            p: adjusted p-values, [rows].
-            least: the logarithm of the change that must be exceeded for sure.
-        """
+        """Rules on the rows, by adjusted p-values, [rows]. `least`: logarithm of the change that
+        must be exceeded for sure."""
         seen = self.seen
         margin, states = margins(seen), seen.states
         ranges = [np.nanmax(costs, axis=1) - np.nanmin(costs, axis=1) for costs in self.costs]
@@ -178,10 +166,9 @@ class _Table:
                 row.states = TwoStates(gap=gap, before=before, after=after)
             reason: Reason | None = row.states if verdict != Verdict.UNCHANGED else None
             if verdict in CHANGED and max(low, -high) < least:
-                reason = Text(
-                    f"within the {math.expm1(least):.0%} that so few nights can differ by chance"
-                )
+                within = f"within the {math.expm1(least):.0%}"
                 verdict = Verdict.INCONCLUSIVE
+                reason = Text(f"{within} that so few nights can differ by chance")
             elif verdict == Verdict.INCONCLUSIVE and not reason:
                 reason = Text(f"a change, but under the {math.expm1(margin[i]):.0%} that counts")
                 if low <= 0 <= high:
@@ -191,15 +178,15 @@ class _Table:
                 elif max(low, -high) <= seen.moves or seen.like_states[i]:
                     reason = Text("no larger than the drift of unchanged metrics")
             elif verdict == Verdict.UNCHANGED and constant[i]:
-                same = "all samples are the same number: nothing to judge by"
-                verdict, reason = Verdict.INCONCLUSIVE, Text(same)
+                verdict = Verdict.INCONCLUSIVE
+                reason = Text("all samples are the same number: nothing to judge by")
             row.rule(verdict, reason)
         for each, finding in zip(self.shared, self.findings, strict=True):
             for i in each.metrics:
                 self.rows[i].rule(CHANGED[each.estimate <= 0], finding)
 
 
-def adjusted(tables: Sequence[Evidence]) -> list[np.ndarray]:
+def adjusted(tables: Sequence[MetricShifts]) -> list[np.ndarray]:
     """The p-values of tables that are judged together, adjusted for how many metrics they have.
 
     Metrics whose factor has shifted for sure are adjusted by themselves: they would make it easier
@@ -214,12 +201,12 @@ def adjusted(tables: Sequence[Evidence]) -> list[np.ndarray]:
     return np.split(p, np.cumsum([len(table.p) for table in tables])[:-1])
 
 
-def margins(seen: Evidence) -> np.ndarray:
+def margins(seen: MetricShifts) -> np.ndarray:
     """The logarithm of the smallest change of interest, by the noise between nights, [metrics]."""
     return np.maximum(math.log1p(LIMITS.margin), LIMITS.noise_margin * seen.apart.sigma)
 
 
-def decide(seen: Evidence, p: np.ndarray) -> np.ndarray:
+def decide(seen: MetricShifts, p: np.ndarray) -> np.ndarray:
     """Verdicts on slow-downs, [metrics], by adjusted p-values, [metrics].
 
     A metric has changed if its shift is surer than chance, and may be as large as the margin: then
@@ -283,9 +270,8 @@ def _count(row: Row, was: Jobs, now: Jobs) -> None:
 
 
 def _too_few(row: Row) -> Text:
-    sessions = (row.before.sessions, row.after.sessions)
-    jobs = (row.before.jobs, row.after.jobs)
-    for name, (before, after) in (("sessions", sessions), ("jobs", jobs)):
+    for name in ("sessions", "jobs"):
+        before, after = getattr(row.before, name), getattr(row.after, name)
         if max(before, after) > 1:
             return Text(f"{before} and {after} {name}; {LIMITS.fewest} are needed")
     return Text("one job per side does not represent the machine")
@@ -331,21 +317,19 @@ def noise_tables(
 
 
 def noises(tables: Sequence[NoiseTable]) -> list[tuple[str, str, int, int, Power]]:
-    """The noise of stored nights, by the usual metric of each kernel.
-
-    Returns:
-        For each partition (system:partition) and kernel with enough nights: both, the kernel's
-        metrics, their nights, the power by its noise; those with most metrics first.
-    """
+    """The noise of stored nights, by the usual metric of each kernel: system:partition, kernel, its
+    metrics, their nights, the power by its noise; those with most metrics first."""
     groups = []
     for table in tables:
         for number in np.unique(table.kernels):
             here = table.kernels == number
             kernel = table.histories[int(here.argmax())].test.check
             sigma, rho = (float(np.median(p[here])) for p in (table.noise.sigma, table.noise.rho))
-            nights = int(np.median(np.isfinite(table.values[here]).sum(axis=1)))
-            power = Power(sigma, rho, len(here))
-            groups.append((table.place, kernel, int(here.sum()), nights, power))
+            nights, power = (
+                np.isfinite(table.values[here]).sum(axis=1),
+                Power(sigma, rho, len(here)),
+            )
+            groups.append((table.place, kernel, len(nights), int(np.median(nights)), power))
     return sorted(groups, key=lambda group: -group[2])
 
 

@@ -85,7 +85,6 @@ class Row(MetricId):
 
     @property
     def slowdown_interval(self) -> tuple[float, float] | None:
-        """The confidence interval of `slowdown`; None without one."""
         if self.low is None or self.high is None:
             return None
         return (self.low, self.high) if self.better == "lower" else (1 / self.high, 1 / self.low)
@@ -189,7 +188,7 @@ class Event:
 
 
 @dataclass
-class Series(MetricId):
+class DrawnHistory(MetricId):
     """A metric's history, for a sparkline."""
 
     times: list[float]  # Unix time of each session

@@ -31,7 +31,6 @@ from bisection.store.nights import Nights
 
 SHUFFLES, PIECE = 5000, 500  # of votes, at most; at a time
 SURELY = 0.05  # chance that is above LIMITS.node_chance whatever further shuffles show
-RESOLUTION = 0.01  # of a vote: the logarithm of no time is known better
 
 
 class Vote(NamedTuple):
@@ -121,13 +120,13 @@ class _Design:
         weight = np.ones(len(self.votes))
         for kind in (within, ~within):  # a session has less noise within than sessions between them
             if kind.any():
-                weight[kind] = 1 / max(float(scale(self.cost[kind])), RESOLUTION) ** 2
+                weight[kind] = 1 / max(float(scale(self.cost[kind])), LIMITS.node_resolution) ** 2
         # Each group's column so that its product with the costs is their correlation.
         self.total = float(weight @ clipped**2)  # weighted squares of the costs
         length = np.sqrt(np.maximum(weight @ centred**2 * self.total, 1e-30))
         self.columns = weight[:, None] * centred / length
         self.clipped = clipped
-        self.floor = float(weight.sum()) * RESOLUTION**2
+        self.floor = float(weight.sum()) * LIMITS.node_resolution**2
         self.freedom = len(self.votes) - len(self.strata) - 1
 
     def chance(self, correlation: float) -> float:

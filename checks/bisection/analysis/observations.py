@@ -33,8 +33,7 @@ class Observations:
         self.outcomes: dict[Key, list[Outcome]] = defaultdict(list)  # by test
         for outcome in nights.launches:
             self.outcomes[nights.tests[outcome.test].identity].append(outcome)
-        # launch -> whether it has something to measure
-        self.fits: dict[Key, bool] = defaultdict(bool)
+        self.fits: dict[Key, bool] = defaultdict(bool)  # of a launch: it has something to measure
         for test, outcomes in self.outcomes.items():
             self.fits[_launch(test)] |= outcomes[-1].verdict != Verdict.NOT_APPLICABLE
         self.values: dict[Key, list[tuple[int, int, float]]] = defaultdict(list)  # session, run
@@ -68,9 +67,9 @@ class Observations:
         columns = (column[usable].tolist() for column in (numbers, jobs["run"], jobs["value"]))
         if values := [*zip(*columns, strict=True)]:
             self.values[key] += values
-        lost = jobs["value"][~usable & (jobs["of"] == DISTURBED) & (jobs["value"] > 0)]
-        if len(lost):
-            self.lost[key] += lost.tolist()
+        lost = ~usable & (jobs["of"] == DISTURBED) & (jobs["value"] > 0)
+        if lost.any():
+            self.lost[key] += jobs["value"][lost].tolist()
 
     def gone(self, row: Row) -> int:
         """In how many of the newest sessions a row's test or metric is not, if those are enough to
@@ -109,9 +108,8 @@ class Observations:
         """True if a metric's test ran on these ranks and threads in half of the sessions or more:
         then a session on others is the odd one."""
         geometries = [*self.geometries.get(key, {}).values()]
-        return bool(geometries) and 2 * sum(each == geometry for each in geometries) >= len(
-            geometries
-        )
+        same = sum(each == geometry for each in geometries)
+        return bool(geometries) and 2 * same >= len(geometries)
 
     def side(
         self, key: Key, work: str | None = None, geometry: str | None = None
@@ -149,8 +147,7 @@ class Observations:
 
 
 def _launch(test: Key) -> Key:
-    """Returns what a test has in common with the controls of its launch: all but check and
-    method."""
+    """What a test has in common with the controls of its launch: all but check and method."""
     return (*test[:3], *test[4:6])
 
 
@@ -180,8 +177,7 @@ def rows_of(
     known = before.compared | after.compared | after.elsewhere
     for test in dict.fromkeys([*before.outcomes, *after.outcomes]):
         if test not in known:
-            key = (*test, "")
-            kinds[key] = set()
+            kinds |= {(*test, ""): set()}
     tests = {key[:-1] for key in kinds}
     chosen = {test for test in tests if not name or name.search(" ".join(test[3:]))}
     launches = {_launch(test) for test in chosen - controls}
@@ -200,14 +196,8 @@ def rows_of(
         (left, was), (right, now) = before.side(key, work, geometry), after.side(key, work)
         _, unit, better, control = min(values, default=("", "", "lower", False))
         identity: dict[str, Any] = dict(zip((*IDENTITY, "metric"), key, strict=True))
-        row = Row(
-            **identity,
-            unit=unit,
-            better=better,
-            control=control,
-            before=left,
-            after=right,
-        )
+        identity |= {"unit": unit, "better": better, "control": control}
+        row = Row(**identity, before=left, after=right)
         if ruling := _without_numbers(row, values, before, after):
             row.rule(*ruling)
         row.communication = _communication(before, key)

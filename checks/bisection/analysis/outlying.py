@@ -22,6 +22,7 @@ from bisection.core.reasons.performance import Unlike
 from bisection.core.thresholds import LIMITS
 from bisection.core.units import COUNTED
 
+LAUNCH = 6  # words that name one
 FEW_SAMPLES = ("time_min", "time_p99")  # metrics of few samples of a launch
 TINY = 1e-9  # standard deviation of the logarithm where all earlier values are the same
 
@@ -52,13 +53,9 @@ def mark_outliers(
         return
     sign = np.array([1 if row.better == "lower" else -1 for row in open_rows])
     sessions, none = sorted({session for was in earlier_values for session in was}), (math.nan,)
-    earlier = np.log(
-        [[median(was.get(session, none)) for session in sessions] for was in earlier_values]
-    )
-    earlier, new = (
-        sign[:, None] * earlier,
-        sign * np.log([row.seen or math.nan for row in open_rows]),
-    )
+    values = [[median(was.get(session, none)) for session in sessions] for was in earlier_values]
+    earlier = sign[:, None] * np.log(values)
+    new = sign * np.log([row.seen or math.nan for row in open_rows])
     chance = LIMITS.changed_chance if environment_changed else LIMITS.slower_chance
     level = np.nanmean(earlier, axis=1)
     groups = _groups(open_rows)
@@ -79,17 +76,12 @@ def mark_outliers(
 def _groups(rows: Sequence[Row]) -> dict[tuple[str, ...], list[int]]:
     """The numbers of the times of each launch, of each kernel and of each partition, by its names;
     of those that have several."""
-    groups: dict[tuple[str, ...], list[int]] = defaultdict(list)
+    groups = defaultdict(list)
     for line, row in enumerate(rows):
         if row.absolute and not row.control:
-            place = (row.system, row.partition, row.environ)
-            for name in ((row.check, row.case, row.layout), (row.check,), ()):
-                group = (*place, *name)
-                groups[group].append(line)
+            for words in (LAUNCH, 4, 3):
+                groups[row.identity[:words]].append(line)
     return {name: lines for name, lines in groups.items() if len(lines) >= LIMITS.together}
-
-
-LAUNCH = 6  # words that name one
 
 
 def _shared(
@@ -118,18 +110,10 @@ def _shared(
 def _together(
     groups: Mapping[tuple[str, ...], Sequence[int]], nights: np.ndarray, chance: float
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Tests what the times of a launch, a kernel and a partition have in common.
-
-    Args:
-        groups: the numbers of their metrics.
-        nights: the earlier ones and the new one, from the metrics' levels, logarithms of costs,
-            [metrics, nights].
-        chance: of a night without a change.
-
-    Returns:
-        Of each metric the bound that its launch, kernel or partition is beyond, infinite if none
-        is: [metrics]; how many times its launch has: [metrics].
-    """
+    """Tests what the times of a launch, a kernel and a partition have in common. Returns of each
+    metric the bound that its launch, kernel or partition is beyond, infinite if none is, and how
+    many times its launch has, [metrics]. `nights` are the earlier ones and the new one, from the
+    metrics' levels, logarithms of costs, [metrics, nights]."""
     bounds, size = np.full(len(nights), np.inf), np.zeros(len(nights), int)
     if not groups:
         return bounds, size
@@ -174,9 +158,7 @@ def _leave_baselines(rows: Sequence[Row], moved: np.ndarray) -> None:
 
 def _is_open(row: Row) -> bool:
     """True if a row has enough earlier sessions, and too few new ones to be compared otherwise.
-
-    The fastest sample and the slowest percent are of few samples: they jump from night to night.
-    """
+    Metrics of few samples jump from night to night."""
     enough = row.before.sessions >= LIMITS.fewest > row.after.sessions
     unlike = isinstance(row.reason, Unlike)
     return enough and not unlike and row.unit not in COUNTED and row.base not in FEW_SAMPLES
@@ -188,16 +170,14 @@ def outside(
     chance: float = LIMITS.slower_chance,
     shared: np.ndarray | None = None,
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Returns which metrics of a new session are higher than all earlier ones say.
+    """Which metrics of a new session are higher than all earlier ones say, and the bound of each,
+    [metrics].
 
     Args:
         earlier: logarithms of costs, [metrics, sessions]; NaN where a session did not measure.
         new: of the new session, [metrics].
         chance: that a session like all others has a metric outside.
         shared: what metrics share, of both, [metrics, sessions + 1]: they are judged beside it.
-
-    Returns:
-        Whether each is outside, [metrics]; the bound of each, [metrics].
     """
     shared = np.zeros((len(new), earlier.shape[1] + 1)) if shared is None else shared
     rest, now = earlier - shared[:, :-1], new - shared[:, -1]
@@ -217,13 +197,10 @@ def outside(
     adjusted = scipy.stats.false_discovery_control(np.maximum(p, tail.observed(p)))
     # The largest chance that is outside, with as many metrics as are: again for the retest.
     critical = tail.critical(chance * max((adjusted <= chance).sum(), 1) / len(new))
-    bound = np.maximum.reduce(
-        [
-            mean - scipy.special.stdtrit(n - 1, critical) * spread + shared[:, -1],
-            np.where(known, earlier, -np.inf).max(axis=1),
-            np.nanmean(earlier, axis=1) + math.log1p(LIMITS.slower_margin),
-        ]
-    )
+    predicted = mean - scipy.special.stdtrit(n - 1, critical) * spread + shared[:, -1]
+    least = np.nanmean(earlier, axis=1) + math.log1p(LIMITS.slower_margin)
+    worst = np.where(known, earlier, -np.inf).max(axis=1)
+    bound = np.maximum.reduce([predicted, worst, least])
     return new > bound, bound
 
 

@@ -119,11 +119,9 @@ class Primitives:
         already."""
         latency, alone = self.message.latency, max(bounds.values())
         named = {"latency": latency, **bounds, "bisection": bisection}
+        name, seconds = max(named, key=named.__getitem__), latency + max(alone, bisection)
         crowded = alone + messages * self._collisions(size)
-        most = max(crowded, bisection)  # NaN stays, as it is the first
-        return Bound(
-            latency + max(alone, bisection), max(named, key=named.__getitem__), latency + most
-        )
+        return Bound(seconds, name, latency + max(crowded, bisection))  # NaN stays, as the first
 
     def _collisions(self, size: float) -> float:
         """Returns how much longer (s) a message takes in random pairs at once than in one pair
@@ -131,25 +129,22 @@ class Primitives:
         which many messages in flight hide."""
         if size > min(max(times, default=0.0) for times in (self.random, self.alone)):
             return math.nan
-        longer = [
-            np.interp(each, [*times], [*times.values()])
-            for each in (size, SHORT)
+        crowded, quiet = (
+            np.interp([size, SHORT], [*times], [*times.values()])
             for times in (self.random, self.alone)
-        ]
-        return max(0.0, float(longer[0] - longer[1] - (longer[2] - longer[3])))
+        )
+        long, short = crowded - quiet
+        return max(0.0, float(long - short))
 
 
 def _neighbours(ranks: int, per_node: int) -> tuple[int, int]:
     """(neighbours of a rank, blocks that a full node sends to others) in the grid of ranks that
     MPI_Dims_create makes: factors, the largest first, each to the shortest side."""
     sides, rest = [1, 1, 1], ranks
-    factors: list[int] = []
-    for factor in range(2, ranks + 1):
-        while rest % factor == 0:
-            factors.append(factor)
+    for factor in range(ranks, 1, -1):
+        while rest % factor == 0 and all(factor % n for n in range(2, math.isqrt(factor) + 1)):
+            sides[sides.index(min(sides))] *= factor
             rest //= factor
-    for factor in reversed(factors):
-        sides[sides.index(min(sides))] *= factor
     shape = sorted(sides, reverse=True)
     node = np.arange(ranks).reshape(shape) // per_node
     moves = [(step, axis) for axis, side in enumerate(shape) if side > 1 for step in (1, -1)]
@@ -175,8 +170,8 @@ def primitives(side: Observations, layout: Key, shape: Geometry) -> Primitives |
         return per_unit * (fit.bandwidth if fit else max(times) / times[max(times)])
 
     alone = alone or across
-    speeds = (rate(alone), half * rate(across))
-    return Primitives(shape.ranks, per_unit, single, gap, *speeds, alone, random)
+    unit, bisection = rate(alone), half * rate(across)
+    return Primitives(shape.ranks, per_unit, single, gap, unit, bisection, alone, random)
 
 
 def _times(side: Observations, test: Key) -> dict[float, float]:
@@ -204,12 +199,11 @@ def predictions(store: Store, sessions: Sequence[Session]) -> Iterator[Predictio
 
 
 def _of_pattern(side: Observations, test: Key, network: Primitives) -> Iterator[Prediction]:
-    shape, alike = test[6], []
-    if shape in ALLTOALL:
-        shape, alike = "alltoall", [_times(side, (*test[:6], name)) for name in ALLTOALL]
+    alike = [_times(side, (*test[:6], name)) for name in ALLTOALL if test[6] in ALLTOALL]
+    bound = {"halo": network.halo, "allreduce": network.allreduce}.get(test[6], network.alltoall)
     for size, seconds in _times(side, test).items():
         least = min((times[size] for times in alike if size in times), default=math.inf)
-        yield _beside(test, size, seconds, getattr(network, shape)(size), least)
+        yield _beside(test, size, seconds, bound(size), least)
 
 
 def _of_transpose(side: Observations, test: Key, network: Primitives) -> Iterator[Prediction]:
@@ -224,8 +218,8 @@ def _of_transpose(side: Observations, test: Key, network: Primitives) -> Iterato
 def _beside(
     test: Key, size: float, seconds: float, bound: Bound, least: float = math.inf
 ) -> Prediction:
-    """A measured time (s) beside what the primitives allow. `size`: bytes per block; `least`: s, of
-    what carries the same traffic."""
+    """A measured time (s) beside what the primitives allow. `least`: s, of what carries the same
+    traffic."""
     ratio, high = seconds / bound.seconds, LIMITS.explained_high
     if ratio < LIMITS.explained_low:
         finding = Finding.FEWER

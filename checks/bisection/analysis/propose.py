@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from bisection.analysis.bounds import bounds
-from bisection.analysis.history import histories
+from bisection.analysis.histories import histories
 from bisection.analysis.model import changes
 from bisection.core.format import number
 from bisection.core.grouping import grouped
@@ -28,10 +28,8 @@ from bisection.store.database import Session, Store
 from bisection.store.selection import LeftOutAs, of_no_use
 
 # Facts that make references those of another machine, if they change.
-SOFTWARE = (
-    *("CPU", "operating system's kernel", "firmware", "compiler", "flags", "MPI", "libraries"),
-    *("MPI environment", "lock"),
-)
+MACHINE = ("CPU", "operating system's kernel", "firmware")
+SOFTWARE = (*MACHINE, "compiler", "flags", "MPI", "libraries", "MPI environment", "lock")
 KEEP = "keep"  # a comment behind an entry that begins so keeps it from being changed
 MADE_BY = "bisection references propose"
 HEADER = """\
@@ -55,13 +53,8 @@ def usable(
     also: Collection[str] = (),
     tags: Collection[str] = (),
 ) -> tuple[list[Session], dict[LeftOutAs, list[Session]]]:
-    """The sessions of a site that references may be made from, and the others by reason; sessions
-    of other systems are in neither part.
-
-    Args:
-        also: kinds of LeftOutAs to use nevertheless.
-        tags: NAME=VALUE; sessions that have one of these are not left out as tagged.
-    """
+    """The sessions of a site that references may be made from, and the others by reason. `also`:
+    kinds of LeftOutAs to use nevertheless; `tags`: NAME=VALUE, which leave no session out."""
     parts = grouped(of_site(sessions, site), of_no_use(store, also, tags))
     return parts.get(None, []), {reason: parts[reason] for reason in LeftOutAs if reason in parts}
 
@@ -123,18 +116,13 @@ def propose(
     kinds: Collection[str] | None = None,
     least: int = LIMITS.reference_sessions,
 ) -> Proposal:
-    """References for what the checks of a site assert and these sessions measured.
-
-    Args:
-        kinds: kinds of references; None for those that the partitions claim.
-        least: sessions that a reference needs.
-    """
+    """References for what the checks of a site assert and these sessions measured. `kinds`: kinds
+    of references, None for those that the partitions claim; `least`: sessions that each needs."""
     claimed = {p["fullname"]: p["extras"].get("references", []) for p in site.partitions}
     samples = _samples(store, sessions)
-    proposal = Proposal()
-    entries: list[Entry] = []
     known = {test[:-1] for test in samples}
-    proposal.unmeasured = [case for case in site.cases if _test(case) not in known]
+    proposal = Proposal(unmeasured=[case for case in site.cases if _test(case) not in known])
+    entries: list[Entry] = []
     for case in site.cases:
         for metric in case["required"]:
             # Layouts of the same geometry have the same references.
@@ -142,14 +130,13 @@ def propose(
             if nights and KIND_OF_UNIT.get(unit) in (kinds or claimed[case["$partition"]]):
                 entry = Entry(case, metric, nights, unit)
                 (proposal.few if len(nights) < least else entries).append(entry)
-    for entry in entries:
+    for entry in (entry for entry in entries if entry.unit in COUNTED):
         values = {value for of_night in entry.nights.values() for value in of_night}
-        if entry.unit in COUNTED and len(values) == 1 and min(values) > 0:
+        if len(values) == 1 and min(values) > 0:
             entry.bounds = [values.pop(), 0.0, 0.0]  # exactly, and none if it has changed
-    for shares in (True, False):
-        spread = [e for e in entries if e.unit not in COUNTED and (e.unit == "share") == shares]
-        if spread:
-            _set_bounds(spread)
+    measured = (entry for entry in entries if entry.unit not in COUNTED)
+    for alike in grouped(measured, lambda entry: entry.unit == "share").values():
+        _set_bounds(alike)
     proposal.wide = [entry for entry in entries if not entry.bounds]
     proposal.entries = [entry for entry in entries if entry.bounds]
     return proposal
@@ -217,10 +204,9 @@ def _rounded(value: float, low: float, high: float) -> list[float]:
 
 
 def amend(proposal: Proposal, file: EditableReferences, site: Site, widen: bool) -> bool:
-    """Puts what is proposed into a file, and adds what that keeps to the proposal. An entry that
-    stands for several tests is changed, to bounds within which all of them are, if each has a
-    proposal; else those that have one get entries of their own, as do metrics without an entry.
-    Returns whether any entry was changed."""
+    """Puts what is proposed into a file, and adds to the proposal what that keeps; True if an entry
+    was changed. An entry of several tests is changed, to bounds within which all of them are, if
+    each has a proposal; else those that have one get their own, as do metrics without an entry."""
     changed = False
     for place, entries in _by_place(proposal, file, site):
         together, now = _together(entries), file.where(entries[0].case, entries[0].metric)
@@ -235,10 +221,8 @@ def amend(proposal: Proposal, file: EditableReferences, site: Site, widen: bool)
             continue
         if old is None or list(old[:3]) != together.bounds:
             last = _day(max(session.start for session in together.nights))
-            spread = f"spread {together.sigma:.1%}"
-            file.put(
-                place, together.bounds or [], f"{len(together.nights)} sessions to {last}, {spread}"
-            )
+            comment = f"{len(together.nights)} sessions to {last}, spread {together.sigma:.1%}"
+            file.put(place, together.bounds or [], comment)
             changed = True
     if changed:
         _set_provenance(_in_order(proposal.entries), file)
@@ -329,8 +313,7 @@ def stale(store: Store, site: Site, file: Path, tree: Mapping[str, Any]) -> Iter
     try:
         age = (time.time() - time.mktime(time.strptime(day, "%Y-%m-%d"))) / 86400
         if age > LIMITS.stale:
-            allowed = f"{LIMITS.stale} days are allowed"
-            yield defect(f"from {day}, {round(age)} days old; {allowed}")
+            yield defect(f"from {day}, {round(age)} days old; {LIMITS.stale} days are allowed")
     except ValueError:
         yield defect(f"provenance.date {day!r} is not a day, YYYY-MM-DD")
     last = sessions[-1].facts

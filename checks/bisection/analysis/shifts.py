@@ -17,15 +17,10 @@ from bisection.analysis.statistics import Pool, medians, scale
 from bisection.core.thresholds import LIMITS
 
 RHOS = np.array([0, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.96])
-PRIOR = 3 * (1 - RHOS) / (1 - RHOS).sum()  # as of three metrics, most of them independent
+PRIOR = LIMITS.independent_metrics * (1 - RHOS) / (1 - RHOS).sum()
 ROUNDS = 50  # of EM
 ROUNDS_OF_WIDTH = 3
-CUT = 2.5  # standard deviations
-OFTEN = 0.25  # of values beside the median: fewer are outliers
 WHOLE = 100.0  # of a shared factor nothing is cut: its states are no outliers
-LIKE_TABLE = 4  # observations that a table's usual distance from the median is worth
-LOUDER = 1.1  # variance of a difference, by that of each side over that of both
-MOST = 50.0  # degrees of freedom that a table is worth at most
 SAME = 1e-9  # standard deviation of the logarithm of what does not vary
 Times = tuple[np.ndarray, np.ndarray]
 
@@ -51,7 +46,7 @@ def shifts(
     before: np.ndarray,
     after: np.ndarray,
     times: Times | None = None,
-    cut: float = CUT,
+    cut: float = LIMITS.noise_cut,
 ) -> Shifts:
     """The shift of each series of a table.
 
@@ -82,7 +77,7 @@ def shifts(
     usual: float = 0.0
     if varies.any():
         pool = Pool(squares[varies, likely] / df[varies], df[varies])
-        prior, usual = min(pool.prior, MOST), pool.variance
+        prior, usual = min(pool.prior, LIMITS.noise_pool), pool.variance
     total, weight = prior * usual + squares, prior + df
     # By its own variance: beside a loud table, a quiet metric would seem to wander slowly.
     scaled = prior * squares[:, [likely]] / df[:, None] + squares
@@ -98,7 +93,7 @@ def shifts(
     values_of_side = counts[..., None]
     parts = (deviations + of_side) / values_of_side / worths
     pooled, apart = deviations * variance, parts.sum(axis=0)
-    louder = apart > LOUDER * pooled
+    louder = apart > LIMITS.louder_side * pooled
     errors = np.sqrt(np.where(louder, apart, pooled))
     welch = apart**2 / (parts**2 / values_of_side).sum(axis=0)
     weight = np.where(louder, np.minimum(welch, weight[:, None]), weight[:, None])[:, likely]
@@ -158,11 +153,12 @@ def _cut(
     away = [values - medians(values, 1)[:, None] for values, _ in sides]
     known = [np.abs(side) for side in away]
     # Of values that are often the same, ticks of a clock, the others say what is usual.
-    few = np.mean(np.concatenate(known, axis=1) > SAME, axis=1, keepdims=True) < OFTEN
+    few = np.mean(np.concatenate(known, axis=1) > SAME, axis=1, keepdims=True) < LIMITS.noise_often
     parts = [scale(np.where((side > SAME) | few, side, np.nan), 1) for side in known]
     spread = np.fmax(*parts)  # one side may be louder
     usual = np.median(spread[spread > SAME]) if (spread > SAME).any() else 0.0
-    most = cut * np.sqrt((LIKE_TABLE * usual**2 + df * spread**2) / (LIKE_TABLE + df))[:, None]
+    pool = LIMITS.cut_pool
+    most = cut * np.sqrt((pool * usual**2 + df * spread**2) / (pool + df))[:, None]
     nearer = (np.clip(off, -most, most) - off for off in away)
     cut_off = [(values + by, since) for (values, since), by in zip(sides, nearer, strict=True)]
     return cut_off, sum((side > most).sum(axis=1) for side in known)

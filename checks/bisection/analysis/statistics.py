@@ -10,13 +10,11 @@ from collections.abc import Sequence
 import numpy as np
 import scipy  # its parts load when they are used
 
-from bisection.core.thresholds import MAD
+from bisection.core.thresholds import LIMITS, MAD
 from bisection.kernels.local import Estimate
 
 HUGE = 700  # a logarithm whose exponential is still a number
-UNLIKE = 1e-3  # the chance of a variance so large that it is not like those of its table
 RESAMPLES = 2000  # of a bootstrap
-FEW = 10  # metrics: fewer show neither factors, nor tails, nor how alike their spreads are
 
 
 def medians(values: np.ndarray, axis: int) -> np.ndarray:
@@ -68,7 +66,7 @@ class Pool:
         spread = float(scale(logs - middle)) ** 2
         spread -= np.median(scipy.special.polygamma(1, half))
         self.prior = 2 * _inverse_trigamma(spread) if spread > 0 else math.inf
-        if len(logs) < FEW:
+        if len(logs) < LIMITS.few_metrics:
             self.prior = 0.0
         self.variance = math.exp(middle)
         if 0 < self.prior < math.inf:
@@ -82,7 +80,7 @@ class Pool:
         prior = min(self.prior, 1e6)
         shrunk = (prior * self.variance + df * variance) / (prior + df)
         chance = scipy.special.fdtr(df, prior, variance / self.variance)
-        unlike = (chance > 1 - UNLIKE) | (chance < quiet)
+        unlike = (chance > 1 - LIMITS.unlike_variance) | (chance < quiet)
         return np.sqrt(np.where(unlike, variance, shrunk))
 
 

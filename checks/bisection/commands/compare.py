@@ -5,7 +5,7 @@ import json
 from collections.abc import Sequence
 
 from bisection.analysis import budget
-from bisection.analysis.compare import compare
+from bisection.analysis.comparison import compare
 from bisection.analysis.judging import noise_tables, noises
 from bisection.analysis.model import Comparison
 from bisection.core import paths

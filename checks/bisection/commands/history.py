@@ -9,7 +9,7 @@ import argparse
 
 from bisection.analysis.events import accept, events_of, tables_of
 from bisection.analysis.explain import explain_points
-from bisection.analysis.history import histories, usual
+from bisection.analysis.histories import histories, usual
 from bisection.core import paths
 from bisection.core.format import number_from, printable, regex
 from bisection.core.thresholds import LIMITS

@@ -5,6 +5,7 @@ The report prints that table whole, under "How it was judged".
 
 import csv
 import json
+from collections import defaultdict
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -15,9 +16,10 @@ VALUES = {name: json.loads(row["value"]) for name, row in ROWS.items()}
 LIMITS = SimpleNamespace(**VALUES)
 
 
-def listed() -> list[tuple[str, float, str, str]]:
-    """All thresholds: [(name, value, unit, reason)]."""
-    return [
-        (name.replace("_", " "), VALUES[name], row["unit"], row["reason"])
-        for name, row in ROWS.items()
-    ]
+def listed() -> dict[str, list[tuple[str, str, str]]]:
+    """All thresholds: subject -> [(name, value with unit, reason)]."""
+    subjects = defaultdict(list)
+    for name, row in ROWS.items():
+        value = f"{VALUES[name]:g} {row['unit']}"
+        subjects[row["about"]].append((name.replace("_", " "), value, row["reason"]))
+    return subjects

@@ -4,16 +4,17 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from bisection.analysis.compare import compare
+from bisection.analysis.comparison import compare
 from bisection.analysis.events import drawn, events_of, tables_of, unusual
 from bisection.analysis.explain import explain_points
-from bisection.analysis.history import History, histories, regular
-from bisection.analysis.model import Change, Comparison, Event, Series, Suspect, changes
+from bisection.analysis.histories import History, histories, regular
+from bisection.analysis.model import Change, Comparison, DrawnHistory, Event, Suspect, changes
 from bisection.analysis.nodes import recent, suspects
 from bisection.analysis.outlying import FEW_SAMPLES
-from bisection.analysis.retest import Plan
+from bisection.analysis.retest_plan import Plan
 from bisection.core.identity import POINT
 from bisection.core.reasons.base import Reason
+from bisection.core.thresholds import LIMITS
 from bisection.core.verdicts import RAN, Verdict
 from bisection.runs.run_verdict import RunVerdict, TestResult
 from bisection.store.database import Outcome, Session, Store
@@ -22,8 +23,6 @@ from bisection.store.selection import EARLIER, SelectionError, of_no_use, select
 if TYPE_CHECKING:  # loads where a network was measured
     from interconnect.blame import Blame
     from interconnect.impact import Impact
-
-PAST = 60  # sessions whose history is judged
 
 
 @dataclass(frozen=True)
@@ -62,7 +61,7 @@ class Evidence:
     changes: tuple[Change, ...] = ()  # since then
     events: tuple[Event, ...] = ()  # of the history
     unusual: tuple[tuple[float, History], ...] = ()  # what may have got worse: standard errors
-    series: tuple[Series, ...] = ()  # to be drawn
+    series: tuple[DrawnHistory, ...] = ()  # to be drawn
 
 
 def of_nights(
@@ -131,7 +130,7 @@ def of_history(
     if run:  # no other tier, system or environment
         past = [session for session in past if session.kind[:3] == last.kind[:3]]
     usual = regular(past)
-    past = (usual if last in usual else past)[-PAST:]
+    past = (usual if last in usual else past)[-LIMITS.history_sessions :]
     past_series = histories(store, past, repeats=True)
     judged = past_series
     if run:

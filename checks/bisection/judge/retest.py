@@ -9,7 +9,7 @@ from statistics import geometric_mean, median
 
 from bisection.analysis.model import Row
 from bisection.analysis.outlying import FEW_SAMPLES
-from bisection.analysis.retest import Launch, Plan
+from bisection.analysis.retest_plan import Launch, Plan
 from bisection.core.format import duration, finite, number, plural, some
 from bisection.core.reasons.base import Reason, Text
 from bisection.core.reasons.launches import OutOfBounds

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from bisection import schedulers
-from bisection.analysis.retest import Plan
+from bisection.analysis.retest_plan import Plan
 from bisection.core.grouping import grouped
 from bisection.core.reasons.base import Text
 from bisection.core.verdicts import BisectionError, Exit

@@ -11,7 +11,7 @@ from pathlib import Path
 from bisection import schedulers
 from bisection.analysis import rotation
 from bisection.analysis.outlying import slower
-from bisection.analysis.retest import START, disturbed, plan
+from bisection.analysis.retest_plan import disturbed, plan
 from bisection.core import paths
 from bisection.core.format import duration, plural
 from bisection.core.lock import measure_alone
@@ -180,7 +180,7 @@ def measure_disturbed(night: Night, until: float) -> None:
     """Reruns launches whose cores other processes used, the worst first, while this host is quiet
     enough, until a time of the monotonic clock."""
     while launches := disturbed(night.verdict, until - time.monotonic()):
-        takes = START + sum(launch.seconds for launch in launches)
+        takes = LIMITS.retest_start + sum(launch.seconds for launch in launches)
         if night.run.request.is_local:
             if busy := wait_again(night, until - time.monotonic() - takes):
                 night.remark(Text(busy))

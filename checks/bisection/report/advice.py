@@ -76,7 +76,7 @@ def _recommended(times: dict[int, dict[int, float]]) -> str:
     cores, efficiency = sources.recommended({n: min(t.values()) for n, t in times.items()})
     return (
         f"{cores} cores with NPAR {best(times[cores])}, the most with a parallel efficiency of at "
-        f"least {sources.EFFICIENCY:.0%} against {min(times)} ({efficiency:.0%})"
+        f"least {LIMITS.efficiency:.0%} against {min(times)} ({efficiency:.0%})"
     )
 
 

@@ -11,7 +11,7 @@ from typing import Any
 from jinja2 import Environment, FileSystemLoader, StrictUndefined, Template
 from markupsafe import Markup, escape
 
-from bisection.analysis.model import Series
+from bisection.analysis.model import DrawnHistory
 from bisection.core import thresholds
 from bisection.core.format import amount, finite, plain, plural, short, utc
 from bisection.core.verdicts import COMPARED, Verdict
@@ -35,7 +35,6 @@ def html(report: Report) -> str:
     """The report as one page that needs nothing else, smaller than a megabyte."""
     template = page_template("page.html.jinja")
     comparison = report.comparison
-    limits = thresholds.listed()
     page = template.render(
         title=report.title,
         about=report.about,
@@ -44,7 +43,7 @@ def html(report: Report) -> str:
         tiles=tiles(report),
         sections=sections(report),
         expected=comparison.expected if comparison else None,
-        limits=[(name, f"{value:g} {unit}", why) for name, value, unit, why in limits],
+        limits=thresholds.listed(),
         made=utc(report.written, seconds_too=True),
     )
     return page.encode("utf-8", "replace").decode()
@@ -146,7 +145,7 @@ def sparklines(report: Report) -> tuple[list[dict[str, Any]], int]:
     failed = {(case.check, case.case, case.method) for case in bad}
     ranks = [*COMPARED, None]  # None: of metrics that were not compared
 
-    def urgency(series: Series) -> tuple[bool, int, bool]:
+    def urgency(series: DrawnHistory) -> tuple[bool, int, bool]:
         verdict, test = verdicts.get(series.key), (series.check, series.case, series.method)
         urgent = verdict in CHANGED or bool(series.points) or test in failed
         return not urgent, ranks.index(verdict), series.metric != "time"
@@ -156,7 +155,7 @@ def sparklines(report: Report) -> tuple[list[dict[str, Any]], int]:
     return shown, len(order) - len(shown)
 
 
-def _spark(series: Series, verdict: Verdict | None) -> dict[str, Any]:
+def _spark(series: DrawnHistory, verdict: Verdict | None) -> dict[str, Any]:
     """Returns the values of a series for the template."""
     known = [value for value in series.values if finite(value)]
     low, high, last = (amount(v, series.unit) for v in (min(known), max(known), known[-1]))

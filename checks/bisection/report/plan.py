@@ -3,10 +3,8 @@
 import shlex
 from collections.abc import Iterable, Sequence
 
-from bisection.analysis.accumulate import LATEST
-from bisection.analysis.budget import NIGHTS, Launch, Proposal
-from bisection.analysis.judging import LARGEST, Power
-from bisection.analysis.retest import MOST_TURNS
+from bisection.analysis.budget import NightlyLaunch, NightPlan
+from bisection.analysis.judging import Power
 from bisection.core.format import number, plural, some, utc
 from bisection.core.grouping import grouped
 from bisection.core.identity import TestId
@@ -27,8 +25,11 @@ def nights_needed(
     lines = [[*head, "nights per side to compare", "until an alarm", "at best with repeats"]]
     for place, kernel, metrics, nights, power in entries:
         noise = [f"{power.sigma:.1%}", f"{power.rho:.1f}"]
-        needed = power.needed(effect) or f"above {LARGEST}"
-        delays = (power.alarm(effect, n) or f"above {LATEST}" for n in (1, 1 + MOST_TURNS))
+        needed = power.needed(effect) or f"above {LIMITS.plan_most}"
+        delays = (
+            power.alarm(effect, n) or f"above {LIMITS.latest_nights}"
+            for n in (1, 1 + LIMITS.retest_most)
+        )
         lines.append([kernel, place, *map(str, (metrics, nights, *noise, needed, *delays))])
     yield from columns(lines)
     yield (
@@ -44,7 +45,7 @@ def noise_of(sessions: Sequence[Session]) -> str:
 
 
 def proposed(
-    proposals: Sequence[Proposal], sessions: Sequence[Session], effect: float
+    proposals: Sequence[NightPlan], sessions: Sequence[Session], effect: float
 ) -> Iterable[str]:
     """Lines on a night within a budget: its cost, what it finds and gives up, how to run it."""
     best = max(proposals, key=lambda each: each.finds[1] * each.reach)
@@ -60,9 +61,10 @@ def proposed(
     yield from columns(rows)
     yield (
         f"finds: the part of slow-downs of {effect:.0%} at which `run` raises an alarm within "
-        f"{NIGHTS} nights; each method of a check at a layout is as likely to become slower."
+        f"{LIMITS.plan_nights} nights; "
+        "each method of a check at a layout is as likely to become slower."
     )
-    yield f"reached: the part of the nodes on which it launches within {NIGHTS} nights."
+    yield f"reached: the part of the nodes on which it launches within {LIMITS.plan_nights} nights."
     if best.given_up:
         names = some((" ".join(kind) for kind in best.given_up), len(best.given_up))
         yield f"given up, without any launch: {names}"
@@ -88,7 +90,7 @@ def proposed(
     yield f"run it: {rerun((), request)} --against {days}"
 
 
-def patterns(launches: Iterable[Launch]) -> list[str]:
+def patterns(launches: Iterable[NightlyLaunch]) -> list[str]:
     """ReFrame's patterns that select these launches, for each layout and its checks."""
     groups = grouped(launches, lambda launch: (launch.checks, launch.layout))
     return [

@@ -4,7 +4,7 @@ from collections import Counter
 from collections.abc import Collection, Sequence
 from typing import Any
 
-from bisection.analysis.history import History
+from bisection.analysis.histories import History
 from bisection.analysis.model import Comparison, Event, Row
 from bisection.analysis.outlying import FEW_SAMPLES, slower
 from bisection.core import thresholds

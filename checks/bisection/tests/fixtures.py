@@ -13,7 +13,7 @@ from houses import make_house
 from made_up import store
 from running import RNG, TWO_CORES, command, fake_program, install_cmake, run_command, run_in
 
-from bisection.analysis.compare import compare
+from bisection.analysis.comparison import compare
 from bisection.cli import BISECTION, main
 from bisection.core import paths
 from bisection.kernels import tables

@@ -17,9 +17,9 @@ from bisection.analysis.model import (
     Change,
     ChangePoint,
     Comparison,
+    DrawnHistory,
     Event,
     Row,
-    Series,
     Side,
     Suspect,
 )
@@ -69,7 +69,7 @@ def comparison(rows, **more):
 
 def series(values, points=(), **more):
     times = [MADE - n * NIGHT for n in range(len(values), 0, -1)]
-    return Series(times=times, values=list(values), points=list(points), **METRIC | more)
+    return DrawnHistory(times=times, values=list(values), points=list(points), **METRIC | more)
 
 
 def change_point(ratio=1.3, **more):

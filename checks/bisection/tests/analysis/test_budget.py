@@ -23,27 +23,20 @@ def proposed(tmp_path):
 
     def propose(*launches, hours, effect=0.1, **more):
         rng = np.random.default_rng(RNG)
-        logs = [noise * rng.normal(size=NIGHTS) if np.ndim(noise) == 0 else noise
-                for noise in (launch.get("noise", 0.01) for launch in launches)]  # fmt: skip
-        nights = [
-            [
-                case(metrics={"time": launch["time"] * np.exp(log[night])}, **_fields(launch))
-                for launch, log in zip(launches, logs, strict=True)
-            ]
-            for night in range(NIGHTS)
-        ]
+        nights = [[] for _ in range(NIGHTS)]
+        for each in launches:
+            fields = {"noise": 0.01, **each}
+            time, noise = fields.pop("time"), fields.pop("noise")
+            logs = noise * rng.normal(size=NIGHTS) if np.ndim(noise) == 0 else noise
+            for night, log in zip(nights, logs, strict=True):
+                night.append(case(metrics={"time": time * np.exp(log)}, **fields))
         path = tmp_path / f"{len(list(tmp_path.iterdir()))}.db"
         with store(path, sessions(0, nights)) as stored:
             chosen = stored.sessions()
-            found = budget.launches_of(stored, chosen)
-            tables = noise_tables(stored, chosen, None)
-            return budget.propose(found, stored.tests(), tables, hours, effect, **more)
+            known, tables = budget.launches_of(stored, chosen), noise_tables(stored, chosen, None)
+            return budget.propose(known, stored.tests(), tables, hours, effect, **more)
 
     return propose
-
-
-def _fields(launch):
-    return {name: value for name, value in launch.items() if name not in ("time", "noise")}
 
 
 def launch(name, hours=1.0, time=1e-3, **more):
@@ -130,9 +123,8 @@ def test_cases_alike_and_correlated_tests_stand_for_each_other(proposed):
 
 def test_what_seems_correlated_by_chance_counts_for_nothing(proposed):
     apart = [launch(f"c{number}", time=1e3**number) for number in range(8)]
-    assert [out.kept for out in proposed(*apart, hours=4.5).left_out] == pytest.approx(
-        [0] * 4, abs=1e-2
-    )
+    kept = [out.kept for out in proposed(*apart, hours=4.5).left_out]
+    assert kept == pytest.approx([0] * 4, abs=1e-2)
 
 
 def test_noise_hides_what_quiet_tests_show(proposed):
@@ -140,8 +132,8 @@ def test_noise_hides_what_quiet_tests_show(proposed):
     assert cases(proposed(*both, hours=1.0).chosen) == {"loud"}  # of one check: the cheapest
     apart = [launch("loud", 0.5, noise=0.3), launch("quiet", time=1.0), launch("other", time=1e3)]
     assert cases(proposed(*apart, hours=1.6).chosen) >= {"loud"}
-    (one, two) = (proposed(*apart, hours=9.0, effect=e).finds[0] for e in (0.02, 0.2))
-    assert one < two
+    small, large = (proposed(*apart, hours=9.0, effect=e).finds[0] for e in (0.02, 0.2))
+    assert small < large
 
 
 def test_the_price_is_that_of_all_jobs_and_the_budget_is_kept(proposed):
@@ -194,23 +186,16 @@ def test_a_test_that_is_gone_is_not_proposed(proposed, tmp_path):
 
 def test_patterns_select_the_launches_and_no_others():
     chosen = [
-        budget.Launch("cnt40", "mpi", ("npar", "npar_best")),
-        budget.Launch("mini1", "mpi", ("npar", "npar_best")),
-        budget.Launch("mini1", "node", ("md_layout",)),
+        budget.NightlyLaunch("cnt40", "mpi", ("npar", "npar_best")),
+        budget.NightlyLaunch("mini1", "mpi", ("npar", "npar_best")),
+        budget.NightlyLaunch("mini1", "node", ("md_layout",)),
     ]
-    words = itertools.product(
-        ("npar", "npar_best", "npar_published", "md_layout"),
-        ("mpi", "node", "node2"),
-        ("cnt40", "cnt4", "mini1"),
-    )
+    checks = ("npar", "npar_best", "npar_published", "md_layout")
+    words = itertools.product(checks, ("mpi", "node", "node2"), ("cnt40", "cnt4", "mini1"))
     second = {"md_layout": "%pure.layout=mpi%pure.case=cnt4"}  # it compares two launches
-    selected = {
-        (check, layout, name)
-        for check, layout, name in words
-        for pattern in plan.patterns(chosen)
-        if re.search(
-            pattern,
-            f"{check}%method=m%launch.layout={layout}%launch.case={name}{second.get(check, '')}",
-        )
-    }
+    selected = set()
+    for check, layout, name in words:
+        test = f"{check}%method=m%launch.layout={layout}%launch.case={name}{second.get(check, '')}"
+        if any(re.search(pattern, test) for pattern in plan.patterns(chosen)):
+            selected.add((check, layout, name))
     assert selected == {(c, each.layout, each.case) for each in chosen for c in each.checks}

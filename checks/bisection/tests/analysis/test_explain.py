@@ -10,7 +10,7 @@ from running import on_one_line
 
 from bisection.analysis.events import events_of, tables_of
 from bisection.analysis.explain import explain_points
-from bisection.analysis.history import histories
+from bisection.analysis.histories import histories
 from bisection.core.identity import Geometry
 from bisection.core.reasons.network import NetworkExplains
 from bisection.core.reasons.performance import SharedChange
@@ -155,9 +155,8 @@ def test_slower_cores_are_not_explained_by_the_network_nor_anything_without_patt
 def test_codes_stand_above_the_network_that_explains_them(rng, compared):
     """Each once, also where all metrics of a kernel are one finding."""
     result = compared(*pair(rng, Network(latency=2e-6 * 2.8)))
-    shared = SharedChange(
-        place="lab:cpu", ratio=1.1, low=1.0, high=1.2, metrics=2, of=2, kernel="transpose"
-    )
+    size = {"ratio": 1.1, "low": 1.0, "high": 1.2, "metrics": 2, "of": 2}
+    shared = SharedChange(place="lab:cpu", kernel="transpose", **size)
     for each in result.rows:
         if each.check == "transpose":  # as those of a kernel that is slower as a whole
             each.reason = shared

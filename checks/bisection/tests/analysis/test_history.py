@@ -8,7 +8,7 @@ import pytest
 from made_up import DAY, EPOCH, case, nights, noise, session, sessions, store, tables
 
 from bisection.analysis.events import drawn, events_of, tables_of
-from bisection.analysis.history import histories, regular
+from bisection.analysis.histories import histories, regular
 from bisection.analysis.model import Change
 from bisection.core.reasons.base import clause
 from bisection.core.verdicts import Verdict
@@ -73,10 +73,20 @@ def test_a_bandwidth_that_falls_is_worse_since_the_night_and_one_folder_is_not_a
 
 
 def test_first_bad_session_and_what_differed(rng, tmp_path):
-    before = nights({"p2p": steps(rng, 1), "shm": steps(rng, 1)}, facts={"MPI": "4.1"})
-    after = nights({"p2p": steps(rng, 1.15), "shm": steps(rng, 0.8)}, 20, facts={"MPI": "5.0"})
-    stored = store(tmp_path / "store.db", before, after)
-    (event, other), series, _ = looked_at(stored)
+    """Nights of two systems take turns in one store."""
+    facts = {"MPI": "4.1", "CPU": "a"}
+    before = nights({"p2p": steps(rng, 1), "shm": steps(rng, 1)}, facts=facts)
+    facts = {"MPI": "5.0", "CPU": "a"}
+    after = nights({"p2p": steps(rng, 1.15), "shm": steps(rng, 0.8)}, 20, facts=facts)
+    theirs = [
+        (session(100 + i, start=line["start"] + 3600.0, facts={"CPU": "b"}),
+         [case(metrics={"time": 1e-3}, system="other")])
+        for i, (line, _) in enumerate([*before, *after])
+    ]  # fmt: skip
+    stored = store(tmp_path / "store.db", before, after, theirs)
+    (event, other), every, _ = looked_at(stored)
+    series = [each for each in every if each.system == "lab"]
+    assert (event.system, other.system) == ("lab", "lab")
     assert night_of(event) == night_of(other) == 20
     (worse,), (better,) = event.points, other.points
     assert (worse.verdict, better.verdict) == (Verdict.REGRESSED, Verdict.IMPROVED)
@@ -113,8 +123,8 @@ def test_the_banner_names_the_event_of_most_metrics(rng, tmp_path):
 def test_drift_is_no_step(rng, tmp_path):
     content = kernels(rng, of=())
     for night, (_, cases) in enumerate(content):
-        for one_case in cases:
-            one_case["metrics"]["time"][0] *= 1.0015**night
+        for each in cases:
+            each["metrics"]["time"][0] *= 1.0015**night
     (event,), _, _ = looked_at(store(tmp_path / "store.db", content))
     assert event.drift == pytest.approx(1.0015, rel=2e-4)
     assert not event.alarm
@@ -137,9 +147,14 @@ def test_what_may_have_been_the_cause_has_odds(rng, tmp_path):
     assert event.first <= event.at <= event.last
 
 
-def test_metrics_that_recovered_are_no_alarm(rng, tmp_path):
-    events, _, _ = looked_at(store(tmp_path / "a.db", nights({"p2p": steps(rng, 1, 1.3, 1)})))
-    assert sorted(map(night_of, events)) == [20, 40]
+@pytest.mark.parametrize(
+    ("levels", "bad", "began"), [((1, 1.3, 1), [], [20, 40]), ((1, 1), [7, 22, 30], [])]
+)
+def test_what_recovered_and_single_bad_nights_are_no_alarm(rng, tmp_path, levels, bad, began):
+    values = steps(rng, *levels)
+    values[bad] *= 1.8
+    events, _, _ = looked_at(store(tmp_path / "store.db", nights({"p2p": values})))
+    assert sorted(map(night_of, events)) == began
     assert not any(event.alarm for event in events)
 
 
@@ -165,8 +180,7 @@ def test_a_metric_as_before_is_not_counted_with_its_kernel(tmp_path):
 
 
 def test_an_event_has_the_range_of_its_changes(tmp_path):
-    stored = store(tmp_path / "store.db", partly_slower(1, after=20))
-    events, _, _ = looked_at(stored)
+    events, _, _ = looked_at(store(tmp_path / "store.db", partly_slower(1, after=20)))
     ((*counts, _, sizes),) = alarms.by_check(events[0])
     assert counts == ["transpose", 7, 10]
     low, middle, high = (round(100 * (size - 1)) for size in sizes)
@@ -217,11 +231,8 @@ def test_an_alarm_has_its_next_steps(tmp_path, a_day):
     assert select(again[again.index("--against") + 1], stored) == before
     assert "transpose" in again[again.index("-n") + 1]
     assert shlex.split(alarm.accept)[-4:-2] == ["--accept", events[0].session[:8]]
-    assert [command for _, command in happened.next_steps(alarm)] == [
-        alarm.compare,
-        alarm.rerun,
-        alarm.accept,
-    ]
+    commands = [command for _, command in happened.next_steps(alarm)]
+    assert commands == [alarm.compare, alarm.rerun, alarm.accept]
 
 
 def test_the_same_night_under_another_identifier_counts_once(rng, tmp_path):
@@ -246,12 +257,8 @@ def test_metrics_that_ended_are_named(rng, tmp_path):
 
 def test_experiments_and_other_tiers_are_no_nights():
     tags = {"tier": "nightly", "system": "lab", "environ": "system"}
-    night, quick, tagged, slow = (
-        Session(name, DAY, {**tags, **more}, {})
-        for name, more in (
-            ("a", {}), ("q", {"tier": "quick"}), ("t", {"phase": "tcp"}), ("s", {"slower": "yes"}),
-        )
-    )  # fmt: skip
+    others = {"tier": "quick"}, {"phase": "tcp"}, {"slower": "yes"}
+    night, quick, tagged, slow = (Session("a", DAY, tags | more, {}) for more in ({}, *others))
     assert regular([night, quick, tagged, slow, night]) == [night, slow, night]
 
 
@@ -263,26 +270,6 @@ def test_history_begins_where_the_work_changed(rng, tmp_path):
     assert looked_at(stored)[0] == []
     ((_, _, indices, *_),) = histories(stored, stored.sessions())
     assert indices.tolist() == list(range(20, 40))
-
-
-def test_single_bad_nights_are_no_change(rng, tmp_path):
-    values = steps(rng, 1, 1)
-    values[[7, 22, 30]] *= 1.8
-    assert looked_at(store(tmp_path / "store.db", nights({"p2p": values})))[0] == []
-
-
-def test_what_differed_is_of_the_same_partitions_session_before(rng, tmp_path):
-    """Nights of two systems take turns in one store."""
-    mine = nights({"p2p": steps(rng, 1, 1.4)}, facts={"MPI": "4.1", "CPU": "a"})
-    for line, _ in mine[20:]:
-        line["facts"] = {"MPI": "5.0", "CPU": "a"}
-    other = case(metrics={"time": 1e-3}, system="other")
-    theirs = [
-        (session(100 + i, start=line["start"] + 3600.0, facts={"CPU": "b"}), [other])
-        for i, (line, _) in enumerate(mine)
-    ]
-    events, _, _ = looked_at(store(tmp_path / "store.db", mine, theirs))
-    assert [(e.system, e.changes) for e in events] == [("lab", [Change("MPI", "4.1", "5.0")])]
 
 
 def test_metrics_with_few_sessions_are_counted(rng, tmp_path):
@@ -310,9 +297,7 @@ def test_a_night_is_the_median_of_its_jobs_without_disturbed_ones(tmp_path):
 
 def test_repeats_count_in_the_history_and_nowhere_else(tmp_path):
     first = case(metrics={"time": 1.0})
-    again = [
-        case(metrics={"time": value}, repeat=True, run=n) for n, value in enumerate((2.0, 4.0))
-    ]
+    again = [case(metrics={"time": 2.0 + 2 * n}, repeat=True, run=n) for n in range(2)]
     unusable = case(metrics={"time": 9.0}, repeat=True, disturbed=0.9, run=2)
     stored = store(tmp_path / "store.db", sessions(0, [[first], [first, *again, unusable]]))
     (plain,) = histories(stored, stored.sessions())

@@ -7,7 +7,7 @@ from nights import NOISES
 from results_made import changed, result_of
 
 from bisection.analysis.nodes import Vote, slow_nodes
-from bisection.analysis.retest import TURNS
+from bisection.core.thresholds import LIMITS
 from bisection.core.verdicts import Verdict
 from bisection.judge import rule
 from bisection.judge.hosts import slow_hosts
@@ -168,7 +168,7 @@ def test_each_node_alone_names_a_slow_one_in_one_night(noise, least, sets, told)
             cases = [launch(rng, noise, slow or None)]
             night = rule(RunVerdict(cases))
             if night.suspect_nodes:
-                cases += [launch(rng, noise, slow or None) for _ in range(TURNS)]
+                cases += [launch(rng, noise, slow or None) for _ in range(LIMITS.retest_turns)]
                 night = rule(RunVerdict(cases))
             named[slow].append({reason.host for reason in night.slow_nodes})
     hits = sum(NAMES[0] in hosts for hosts in named[1])

@@ -24,7 +24,7 @@ def test_vanished_cases_are_all_counted(compared, kept):
     assert "1000 missing" in sentence(result)
 
 
-TRANSFORM = Text("wrong answer of p2p: transform").as_dict()
+FALSE = Text("wrong answer of p2p: transform").as_dict()
 BANDS = [{"work": {"transpose": {"cnt40": f"--bands {number}"}}} for number in (2, 4)]
 
 
@@ -39,10 +39,7 @@ BANDS = [{"work": {"transpose": {"cnt40": f"--bands {number}"}}} for number in (
             "not to be compared, by its work: --bands 2, --bands 4",
         ),
         (series([5e-3] * 20, 50, disturbed=0.8), "used the cores in 80% of the samples"),
-        (
-            sessions(50, [[case(verdict="FAIL", reason=TRANSFORM)]]),
-            "wrong answer of p2p: transform",
-        ),
+        (sessions(50, [[case(verdict="FAIL", reason=FALSE)]]), "wrong answer of p2p: transform"),
         (sessions(50, [[case(metrics={"rate": [1.0, "B/s", "higher"]})]]), "no number"),
     ],
 )
@@ -113,11 +110,9 @@ def test_the_same_work_is_compared_and_what_is_not_stored(rng, compared, work):
 
 
 def test_sessions_with_other_work_are_left_out(rng, compared):
-    before = [
-        *nights({"p2p": times(rng)}, **BANDS[0]),
-        *nights({"p2p": times(rng, 2.0)}, 25, **BANDS[1]),
-    ]
-    time = row(compared(before, nights({"p2p": times(rng, 2.0)}, 50, **BANDS[1])))
+    other = nights({"p2p": times(rng)}, **BANDS[0])
+    same, after = (nights({"p2p": times(rng, 2.0)}, first, **BANDS[1]) for first in (25, 50))
+    time = row(compared([*other, *same], after))
     assert time.before.sessions == 20
     assert time.ratio == pytest.approx(1, rel=0.05)
 
@@ -164,16 +159,23 @@ def test_the_slowest_percent_may_be_the_neighbours_doing(rng, compared, share, o
 
 
 @pytest.mark.parametrize(
-    ("name", "unit", "values"),
-    [("exchange_share", "share", (0.1, 0.9)), ("ratio_p2p", "ratio", (1.0, 1.0))],
+    ("method", "context"),
+    [
+        ("p2p", {"exchange_share": "share"}),
+        *(
+            (method, {f"ratio_{name}": "ratio", f"ratio_{name}_4KiB": "ratio"})
+            for method, name in (("alltoallv",) * 2, ("file-per-node", "file_per_node"))
+        ),
+    ],
 )
-def test_shares_and_ratios_to_oneself_are_context(compared, name, unit, values):
-    """Even if they change; p2p is the method itself."""
-    before, after = (
-        sessions(first, [[case(metrics={"time": 1e-3, name: [value, unit, "lower"]})]] * 5)
-        for first, value in zip((0, 50), values, strict=True)
-    )
-    assert [r.metric for r in compared(before, after).rows] == ["time"]
+def test_shares_and_ratios_of_a_method_to_itself_are_not_compared(compared, method, context):
+    """Even if they change; names of metrics have no hyphens."""
+
+    def side(first, value):
+        metrics = {name: [value, unit, "lower"] for name, unit in context.items()}
+        return sessions(first, [[case(method, {"time": 1e-3, **metrics})]] * 5)
+
+    assert [r.metric for r in compared(side(0, 0.1), side(50, 0.9)).rows] == ["time"]
 
 
 @pytest.mark.parametrize(
@@ -213,16 +215,6 @@ def test_what_fails_now_and_then_or_is_mostly_disturbed_is_not_unchanged(
     result = compared(before, after)
     assert (row(result).verdict, decision.of_comparison(result)) == (Verdict.NOT_MEASURED, 3)
     assert why(row(result)).startswith(says)
-
-
-@pytest.mark.parametrize("method", ["alltoallv", "file-per-node"])
-def test_the_ratio_of_a_method_to_itself_is_not_compared(rng, compared, method):
-    """It is always 1; its name has no hyphens."""
-    own = f"ratio_{method.replace('-', '_')}"
-    metrics = {own: [1.0, "ratio", "lower"], f"{own}_4KiB": [1.0, "ratio", "lower"]}
-    both = [[case(method, {"time": time, **metrics})] for time in times(rng)]
-    rows = compared(sessions(0, both), sessions(50, both)).rows
-    assert [row.metric for row in rows] == ["time"]
 
 
 def test_tests_without_a_metric_to_compare_do_not_vanish(rng, compared):

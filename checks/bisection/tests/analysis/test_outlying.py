@@ -147,16 +147,9 @@ def test_what_a_launch_in_two_states_has_not_shown_before_is_suspect(compared, t
         logs = response[:, None] * states + rng.normal(0, 0.01, (len(METHODS), 7))
         logs[: len(SENDERS), -1] += np.log(by)
         times = dict(zip(METHODS, 60e-6 * np.exp(logs), strict=True))
-        sides = (slice(0, 6), "none"), (slice(6, 7), "OMPI_MCA_btl=tcp,self")
-        before, after = (
-            nights(
-                {name: values[side] for name, values in times.items()},
-                10 * seed + side.start,
-                facts={"MPI environment": environment},
-            )
-            for side, environment in sides
-        )
-        comparison = compared(before, after)
+        content = nights(times, 10 * seed, facts={"MPI environment": "none"})
+        content[6][0]["facts"] = {"MPI environment": "OMPI_MCA_btl=tcp,self"}
+        comparison = compared(content[:6], content[6:])
         slow = {row.method for row in slower(comparison.rows)}
         named += len(slow) > len(SENDERS) / 2
         assert slow <= {*(SENDERS if by > 1 else ())}
@@ -208,8 +201,8 @@ def test_a_launch_needs_to_be_slower_by_less_where_the_environment_changed():
     assert suspected == [False, True]
 
 
-@pytest.mark.parametrize(("earlier", "ratio", "least"), [(5, 1.4, 0.9), (8, 1.2, 0.9)])
-def test_what_a_launch_shares_is_found(earlier, ratio, least, told):
+@pytest.mark.parametrize(("earlier", "ratio"), [(5, 1.4), (8, 1.2)])
+def test_what_a_launch_shares_is_found(earlier, ratio, told):
     """Eight of ten times of one launch are slower; each alone is within its noise of 3 to 6%."""
     rng = np.random.default_rng(20261124)
     detected = 0
@@ -220,4 +213,4 @@ def test_what_a_launch_shares_is_found(earlier, ratio, least, told):
         mark_outliers(rows, samples, {})
         detected += sum(r.case == "case1" for r in slower(rows)) >= 5
     told.append(f"a launch x{ratio}, {earlier} earlier: suspect in {detected / SETS:.0%}")
-    assert detected >= least * SETS
+    assert detected >= 0.9 * SETS

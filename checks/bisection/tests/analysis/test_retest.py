@@ -10,8 +10,8 @@ import pytest
 from made_up import with_case
 from results_made import SLOW_MEMORY, changed, launched, noise_run, outlier, outside
 
-from bisection.analysis.history import History
-from bisection.analysis.retest import plan
+from bisection.analysis.histories import History
+from bisection.analysis.retest_plan import plan
 from bisection.core.format import plural
 from bisection.core.reasons.base import Text, clause
 from bisection.core.reasons.launches import ReframeText, Timeout
@@ -76,16 +76,14 @@ def test_what_may_have_got_worse_is_repeated_as_often_as_the_budget_allows():
     assert request_of_retest(agenda, run(TIMES)).reruns == 3
 
 
+ERRORS = "standard errors: transpose a mpi p2p time 2.5 -> 4.2"
+
+
 @pytest.mark.parametrize(
     ("again", "now", "repeats", "says"),
     [
         ({}, {}, 2, "0 alarms, 2 as usual, 0 open"),
-        (
-            {},
-            {"a": 4.25},
-            2,
-            "0 alarms, 1 as usual, 1 open (standard errors: transpose a mpi p2p time 2.5 -> 4.2)",
-        ),
+        ({}, {"a": 4.25}, 2, f"0 alarms, 1 as usual, 1 open ({ERRORS})"),
         # c is the control.
         ({"c": 2.4e-3}, {"a": 2.5}, 2, "the history does not use them"),
         ({"b": None}, {}, 1, "0 alarms, 2 as usual, 0 open"),
@@ -142,11 +140,10 @@ def test_what_is_outside_its_bounds_is_measured_again_first():
     [
         (ROWS, run(TIMES, failures=[Text(text="wrong")])),
         (ROWS, run(TIMES, troubles=[ENDED])),  # stopped
-        (
-            [],
-            with_case(outside(), 3, verdict=Verdict.FAIL, reason=Text("verification did not pass")),
+        *(
+            ([], with_case(outside(), 3, verdict=Verdict.FAIL, reason=reason))
+            for reason in (Text("verification did not pass"), Timeout())
         ),
-        ([], with_case(outside(), 3, verdict=Verdict.FAIL, reason=Timeout())),
     ],
 )
 def test_a_failed_or_stopped_run_is_not_retested(rows, verdict):
@@ -163,7 +160,7 @@ def turns(*values, hosts=(), **more):
     return RunVerdict(cases)
 
 
-OTHERS = {"hosts": [["n1", "n2"], ["n3", "n4"]]}
+OTHERS, BOUND = [["n1", "n2"], ["n3", "n4"]], ", in the retest 1.12"
 
 
 @pytest.mark.parametrize(
@@ -178,13 +175,9 @@ OTHERS = {"hosts": [["n1", "n2"], ["n3", "n4"]]}
         (turns(1.25, 1.1), False, ", in the retest 1.17; it did not repeat"),
         (turns(1.1, 1.25), False, ", in the retest 1.17; it did not repeat"),
         # It is bound to the nodes of the run.
-        (turns(1.4, 0.9, **OTHERS), True, ", in the retest 1.12; on n1, n2, and not on others"),
-        (
-            turns(1.4, 0.9, 1.4, 0.9, hosts=2 * OTHERS["hosts"]),
-            True,
-            ", in the retest 1.12; on n1, n2, and not on others",
-        ),
-        (turns(0.9, 1.4, **OTHERS), False, ", in the retest 1.12; it did not repeat"),
+        (turns(1.4, 0.9, hosts=OTHERS), True, f"{BOUND}; on n1, n2, and not on others"),
+        (turns(*2 * [1.4, 0.9], hosts=2 * OTHERS), True, f"{BOUND}; on n1, n2, and not on others"),
+        (turns(0.9, 1.4, hosts=OTHERS), False, f"{BOUND}; it did not repeat"),
     ],
 )
 def test_what_is_outside_its_bounds_passes_only_if_the_retest_is_within(again, fails, says):
@@ -208,10 +201,9 @@ def test_a_disturbed_retest_confirms_nothing(lost, value):
         retest = with_case(retest, 1, **passed)
     verdict = after(verdict, plan([], verdict, 900), retest)
     assert (decision.of_run(verdict), len(verdict.lost_to_others)) == (Exit.NOT_MEASURED, 1)
+    outside_bounds = "ratio is 1.30, allowed is 0.50..1.20"
     said = clause(verdict.cases[1].reason)
-    assert said.startswith(
-        "ratio is 1.30, allowed is 0.50..1.20: not confirmed, as other processes"
-    )
+    assert said.startswith(f"{outside_bounds}: not confirmed, as other processes")
 
 
 @pytest.mark.parametrize(("quiet", "code"), [(1.4, Exit.FAILED), (1.0, Exit.OK)])
@@ -242,10 +234,8 @@ def test_a_control_is_measured_between_and_times_are_taken_by_it():
     assert agenda.control[1] == "c"
     assert agenda.seconds == 10 + 2 * 80
     assert plan([outlier("a", 1.5e-3)], first, 169).control is None
-    assert (
-        "--name=^transpose%.*layout=mpi%launch.case=c(%|$)"
-        in request_of_retest(agenda, first).arguments
-    )
+    name = "--name=^transpose%.*layout=mpi%launch.case=c(%|$)"
+    assert name in request_of_retest(agenda, first).arguments
     # Everything is slower now: not a as before.
     alike = after(first, agenda, run({"a": 1.5e-3, "c": 1.5e-3}))
     assert (alike.slower, decision.of_run(alike)) == ((), Exit.OK)

@@ -6,8 +6,8 @@ import scipy.stats
 from nights import PERSISTENCE, in_state, kernels_of, walk
 
 from bisection.analysis import shifts
-from bisection.analysis.evidence import evidence, states
 from bisection.analysis.judging import decide
+from bisection.analysis.shared_factors import evidence, states
 from bisection.core.thresholds import LIMITS
 from bisection.core.verdicts import Verdict
 

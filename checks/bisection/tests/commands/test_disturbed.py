@@ -9,7 +9,7 @@ from made_up import with_case
 from results_made import changed, launched
 from running import joined
 
-from bisection.analysis.retest import disturbed
+from bisection.analysis.retest_plan import disturbed
 from bisection.core.reasons.base import Text
 from bisection.core.reasons.launches import (
     Disturbed,

@@ -10,9 +10,9 @@ from made_up import nights, session, store
 from results_made import launched
 from running import ONE, install_cmake, run_command
 
-from bisection.analysis.history import histories
-from bisection.analysis.retest import TURNS
+from bisection.analysis.histories import histories
 from bisection.core import paths
+from bisection.core.thresholds import LIMITS
 from bisection.core.verdicts import Exit, Grade, Verdict
 from bisection.judge import decision, rule
 from bisection.night import night as steps
@@ -97,7 +97,7 @@ def test_a_slower_night_is_stored_so_and_its_retest_is_no_night(night):
                 for each in histories(stored, [last], repeats=True)
                 if each.test.method == "p2p" and each.test.layout == "mpi"
             }
-            assert launches == {1 + TURNS}
+            assert launches == {1 + LIMITS.retest_turns}
 
 
 # ---- judged by made-up sessions ----

@@ -18,9 +18,9 @@ from reports import change_point, event, families
 from reports import row as compared
 from results_made import SLOW_MEMORY, changed, launched, noise_run, outlier, outside
 
-from bisection.analysis.compare import compare
+from bisection.analysis.comparison import compare
 from bisection.analysis.model import Change, Comparison, Suspect
-from bisection.analysis.retest import plan
+from bisection.analysis.retest_plan import plan
 from bisection.core.reasons.base import Text
 from bisection.core.reasons.launches import Blocked, KernelDied, ReframeText, TestFailed
 from bisection.core.reasons.machines import AdapterErrors, SlowClock, SlowWriter

@@ -6,7 +6,7 @@ import pytest
 from results_made import entry, launched, outlier, report, result_of
 
 from bisection.analysis.model import Change, Comparison
-from bisection.analysis.retest import Plan
+from bisection.analysis.retest_plan import Plan
 from bisection.core.reasons.base import clause
 from bisection.core.reasons.launches import Timeout
 from bisection.core.reasons.machines import AdapterErrors, TcpLosses

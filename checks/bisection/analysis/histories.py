@@ -3,7 +3,7 @@
 import re
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -32,6 +32,12 @@ class History(NamedTuple):
         return (*self.test.identity, self.metric.name)
 
     @property
+    def fields(self) -> dict[str, Any]:
+        metric = self.metric
+        names = {"metric": metric.name, "unit": metric.unit, "better": metric.better}
+        return {**self.test.by_name, **names}
+
+    @property
     def is_long(self) -> bool:
         """True if it can show a change of level."""
         return len(self.values) >= 2 * LIMITS.level
@@ -44,26 +50,20 @@ def histories(
     left_out: Collection[str] = (*CONTEXT, *COUNTED),
     repeats: bool = False,
 ) -> list[History]:
-    """Every metric's history, a session by the median of its jobs, since the test computes what it
-    does in the newest session.
+    """The history of each test and metric that has positive values: a session by the median of its
+    usable jobs, since the test computes what it does in the newest session. Indices are of
+    `sessions`, values in the metric's unit.
 
     Args:
         sessions: in order of time.
         name: only tests whose names match it.
         left_out: units of metrics that are left out.
         repeats: with what a retest repeated in the same session.
-
-    Returns:
-        A history per test and metric that has positive values, without unusable jobs; indices are
-        of `sessions`, values in the metric's unit.
     """
-    nights, result = Nights(store, sessions), []
-    other_work = {
-        place: [
-            nights.places[number] for number, work in works.items() if work != [*works.values()][-1]
-        ]
-        for place, works in works_of(sessions).items()
-    }
+    nights, result, other_work = Nights(store, sessions), [], {}
+    for place, works in works_of(sessions).items():
+        *_, now = works.values()
+        other_work[place] = [nights.places[at] for at, work in works.items() if work != now]
     for series in nights.series:
         test, metric, jobs = series
         if metric.unit in left_out or (name and not name.search(" ".join(test.identity[3:]))):
@@ -106,14 +106,10 @@ def usual(chosen: Sequence[Session]) -> tuple[list[Session], list[str]]:
     ahead = [session for session in chosen if session.ahead]
     sessions = regular([session for session in chosen if session not in ahead])
     others = [s for s in chosen if s not in sessions and s not in ahead]
-    notes = [
-        f"{text}: {some(session.uuid[:8] for session in group)}"
-        for text, group in (
-            ("ignored, dated in the future (wrong clock)", ahead),
-            ("sessions of another tier or selection, or tagged, left out", others),
-        )
-        if group
-    ]
+    wrong = "ignored, dated in the future (wrong clock)"
+    another = "sessions of another tier or selection, or tagged, left out"
+    named = ((wrong, ahead), (another, others))
+    notes = [f"{text}: {some(s.uuid[:8] for s in group)}" for text, group in named if group]
     return sessions, notes
 
 

@@ -42,9 +42,8 @@ class Context:
     @property
     def drifted(self) -> dict[str, Row]:
         """Partitions whose CPU speed changed -> the control that moved most."""
-        return {
-            ":".join(place): row for place, row in self.moved.items() if row and len(place) == 2
-        }
+        moved = {place: row for place, row in self.moved.items() if len(place) == 2}
+        return {":".join(place): row for place, row in moved.items() if row}
 
     def watch(self, row: Row, named: re.Pattern[str] | None) -> None:
         """Adds a control of a judged table. Those that are named hold for all launches of their
@@ -127,30 +126,14 @@ def _order(row: Row) -> tuple[Any, ...]:
     return (COMPARED.index(row.verdict), not row.outlier, smaller, row.test, row.metric)
 
 
-SESSIONS_ONLY = (
-    "too few sessions: these verdicts ignore night-to-night variation. For the machine, compare "
-    "{} sessions per side or more"
-)
-NO_AA = (
-    "no A/A comparison: run the same again with nothing changed, and name it by --aa, to see what "
-    "the machine does by itself"
-)
-NO_CONTROL = (
-    "no control: nothing on both sides measures the cores alone, so a slower clock cannot be told "
-    "from a slower network (--control names one)"
-)
-
-
 def _unsafe(rows: Sequence[Row], context: Context) -> Iterator[Reason]:
     """Yields why the verdicts cannot be trusted."""
     for place, control in context.drifted.items():
         hosts = control.after.hosts if control.metric == "clock" else []
         slowest = f"; the slowest is {some(hosts, 3)}" if hosts else ""
         by = f"{_name(control)} ({control.test}), which does not communicate"
-        text = f"CPU speed of {place} changed: {by}, is {control.change}{slowest}"
-        yield Text(text)
-    moving = len(context.noise)
-    if moving > LIMITS.false_discoveries * len(rows):
+        yield Text(f"CPU speed of {place} changed: {by}, is {control.change}{slowest}")
+    if (moving := len(context.noise)) > LIMITS.false_discoveries * len(rows):
         yield Text(f"the A/A run: {moving} metrics differ, though nothing was changed")
 
 
@@ -158,7 +141,8 @@ def _advice(result: Comparison, context: Context) -> Iterator[Reason]:
     """Yields the limitations of the verdicts."""
     sides = {"before": len(result.before), "after": len(result.after)}
     if any(row.scope == Scope.SESSIONS for row in result.rows):
-        yield Text(SESSIONS_ONLY.format(LIMITS.fewest))
+        ignored = "too few sessions: these verdicts ignore night-to-night variation"
+        yield Text(f"{ignored}. For the machine, compare {LIMITS.fewest} sessions per side or more")
     elif min(sides.values()) < LIMITS.fewest:
         lacks = f"no verdict on the machine, which needs {LIMITS.fewest} per side"
         option = f"bisection run --reruns={LIMITS.fewest - 1} gives one on two sessions"
@@ -166,11 +150,13 @@ def _advice(result: Comparison, context: Context) -> Iterator[Reason]:
     if min(s["start"] for s in result.before) > max(s["start"] for s in result.after):
         yield Text("AFTER is older than BEFORE")
     if not result.aa and sides["before"] < 2 * LIMITS.fewest:
-        yield Text(NO_AA)
+        again = "run the same again with nothing changed, and name it by --aa"
+        yield Text(f"no A/A comparison: {again}, to see what the machine does by itself")
     if not any(row.control and row.ratio for row in result.rows):
-        yield Text(NO_CONTROL)
-    if context.noise:
-        count = len(context.noise)
+        nothing = "nothing on both sides measures the cores alone"
+        told = "so a slower clock cannot be told from a slower network (--control names one)"
+        yield Text(f"no control: {nothing}, {told}")
+    if count := len(context.noise):
         yield Text(f"{count} metrics moved by themselves, and are not judged: the A/A run")
 
 
@@ -184,8 +170,8 @@ def _with_controls(finding: SharedChange, rows: Sequence[Row], context: Context)
 
 def _of_nights(rows: Sequence[Row], power: Power | None) -> Iterator[Reason]:
     """How the nights vary, and which change the verdicts could have seen."""
-    if split := [(row.states.gap, row.label, row.states) for row in rows if row.states]:
-        _, label, states = max(split, key=lambda each: each[0])
+    if split := [(row.states, row.label) for row in rows if row.states]:
+        states, label = max(split, key=lambda each: each[0].gap)
         yield Text(f"{len(split)} metrics have two states, for example {label}: {states}")
     if not power:
         return
@@ -197,10 +183,10 @@ def _of_nights(rows: Sequence[Row], power: Power | None) -> Iterator[Reason]:
         yield Text(f"nights are not independent: {alike}, {counts}")
     effect = power.visible(*nights)
     finer = next((step for step in STEPS if step < 0.7 * effect), STEPS[-1])
+    seen = f"changes of {effect:.0%} or more in one metric are detectable"
     needed = power.needed(finer)
-    sides = f"with {nights[0]} and {nights[1]} nights"
     more = f"; {needed} nights per side detect {finer:.0%}" if needed else ""
-    yield Text(f"{sides}, changes of {effect:.0%} or more in one metric are detectable{more}")
+    yield Text(f"with {nights[0]} and {nights[1]} nights, {seen}{more}")
 
 
 # ---- what withdraws a verdict ----
@@ -232,8 +218,7 @@ def noisy_tail(row: Row, _: Context | None = None) -> AfterChange | Text | None:
         return None
     disturbed = max(row.before.disturbed, row.after.disturbed)
     if disturbed > LIMITS.disturbed_tail:
-        took = f"other processes took the cores in {disturbed:.0%} of the samples"
-        return AfterChange(f"but {took}")
+        return AfterChange(f"but other processes took the cores in {disturbed:.0%} of the samples")
     only = "but p99 is judged only across sessions"
     return AfterChange(only) if row.scope == Scope.SESSIONS else None
 
@@ -287,10 +272,9 @@ def baseline_moved(row: Row, context: Context) -> Reason | None:
     # Where nights vary more than the ratio changed, the time itself does not say.
     if not time or not time.slowdown_interval or not _beyond(row, *time.slowdown_interval):
         return None
-    costs = [math.log(each.slowdown or 1.0) for each in (time, row)]
-    moved = costs[0] / costs[1] < LIMITS.baseline_part
+    own, ratio = (math.log(each.slowdown or 1.0) for each in (time, row))
     text = f"by what it is compared with: the time itself is {time.change}"
-    return AfterChange(text) if moved else None
+    return AfterChange(text) if own / ratio < LIMITS.baseline_part else None
 
 
 DOUBTS = (noisy_tail, moves_by_itself, core_drift, baseline_moved)  # in their order
@@ -305,9 +289,8 @@ def lost_jobs(row: Row, after: Observations) -> None:
     outcomes = after.outcomes.get(row.identity, ())
     used = {(s, run) for s, run, value in after.values.get(row.key, ()) if value == value}
     failed = [o for o in outcomes if o.verdict == Verdict.FAIL and (o.session, o.run) not in used]
-    lost = [o for o in outcomes if o.unusable]
-    if failed or len(lost) > len(outcomes) / 2:
-        bad = failed or lost
-        cause, counts = bad[-1].reason or bad[-1].unusable, (len(bad), len(outcomes))
-        reason = JobsLost(failed=bool(failed), count=counts[0], of=counts[1], cause=cause)
+    bad = failed or [o for o in outcomes if o.unusable]
+    if failed or len(bad) > len(outcomes) / 2:
+        cause, of = bad[-1].reason or bad[-1].unusable, len(outcomes)
+        reason = JobsLost(failed=bool(failed), count=len(bad), of=of, cause=cause)
         row.rule(Verdict.NOT_MEASURED, reason)

@@ -1,17 +1,15 @@
 """Plans the retest: of launches outside their limits, of those slower than in all earlier sessions,
-and of those that may have got worse lately. Only confirmed results count: bisection.judge. To the
-history, the repeats are evidence.
+and of those that may have got worse lately. Only confirmed results count: bisection.judge.
 
-Launches are rerun in turns, with a control between them: a launch whose
-results were unchanged. Where the control takes longer than before, the machine changed meanwhile,
-and times are divided by that. Where the scheduler has other nodes, every second turn is on those.
+Launches are rerun in turns, with a control between them: a launch whose results were unchanged. If
+the control takes longer than before, the machine changed meanwhile, and times are divided by that.
+If the scheduler has other nodes, every second turn is on those.
 """
 
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from bisection.analysis.history import History
+from bisection.analysis.histories import History
 from bisection.analysis.model import Row
 from bisection.core.grouping import grouped
 from bisection.core.identity import TestId
@@ -19,9 +17,6 @@ from bisection.core.thresholds import LIMITS
 from bisection.core.verdicts import Verdict
 from bisection.runs.run_verdict import RunVerdict, TestResult
 
-START = 10.0  # s that ReFrame needs beside the launches
-TURNS = 2  # launches of each in the retest
-MOST_TURNS = 4  # if the history needs repeats, and the budget allows it
 Launch = tuple[str | int, ...]  # kernel, case, layout, system, partition, environment
 
 
@@ -43,20 +38,21 @@ class Plan:
 
     @property
     def seconds(self) -> float:
-        return START + self.repeats * self._turn
+        return LIMITS.retest_start + self.repeats * self._turn
 
     @property
     def repeats(self) -> int:
         if self.unusual.keys().isdisjoint(self.chosen) or not self._turn:
-            return TURNS
-        return min(max(int((self.budget - START) / self._turn), TURNS), MOST_TURNS)
+            return LIMITS.retest_turns
+        turns = int((self.budget - LIMITS.retest_start) / self._turn)
+        return min(max(turns, LIMITS.retest_turns), LIMITS.retest_most)
 
     @property
     def _turn(self) -> float:
         return sum(self.cost[launch] for launch in filter(None, [*self.chosen, self.control]))
 
     def fits(self, seconds: float) -> bool:
-        return START + TURNS * (self._turn + seconds) <= self.budget
+        return LIMITS.retest_start + LIMITS.retest_turns * (self._turn + seconds) <= self.budget
 
 
 def plan(
@@ -71,8 +67,6 @@ def plan(
 
     Args:
         rows: the metrics that are slower, the worst first.
-        verdict: on the run.
-        budget: s.
         unusual: metrics that may have got worse, and by how many standard errors, the most first.
     """
     kernels = {case.check: case.record.kernel for case in verdict.cases if case.record.kernel}
@@ -84,8 +78,7 @@ def plan(
     outliers = grouped(rows, launch_of)
     failed = [case for case in verdict.cases if case.verdict == Verdict.FAIL]
     is_hopeless = bool(verdict.failures) or not all(case.by_bounds for case in failed)
-    if is_hopeless:
-        failed = []  # no retest mends what else is wrong
+    failed = [] if is_hopeless else failed  # no retest mends what else is wrong
     suspected = {(reason.code, reason.host) for reason in verdict.suspect_nodes}
     nodes = [  # launches by which a node looks slow, and no other launch shows whether it is
         case.launch[:-1]
@@ -112,12 +105,8 @@ def plan(
     # The control is of the first launch's partition and environment.
     passed = {case.launch[:-1] for case in verdict.judged if case.verdict == Verdict.PASS}
     passed -= {case.launch[:-1] for case in verdict.bad} | launches.keys()
-    fitting = [
-        (seconds[launch], launch)
-        for launch in passed
-        if launch[3:] == agenda.chosen[0][3:] and agenda.fits(seconds.get(launch, math.inf))
-    ]
-    if fitting:
+    passed = {each for each in passed & seconds.keys() if each[3:] == agenda.chosen[0][3:]}
+    if fitting := [(seconds[each], each) for each in passed if agenda.fits(seconds[each])]:
         agenda.cost[min(fitting)[1]], agenda.control = min(fitting)
     return agenda
 
@@ -138,7 +127,7 @@ def disturbed(verdict: RunVerdict, budget: float) -> list[TestResult]:
         taken = [launch for launch in launches if test.takes(launch)]
         bad = [each for each in taken if each.record.disturbed > LIMITS.disturbed_confirm]
         of_lost |= {launch.launch: launch for launch in bad or taken}
-    seconds, chosen = START, {}
+    seconds, chosen = LIMITS.retest_start, {}
     for case in sorted(of_lost.values(), key=lambda case: -case.record.disturbed):
         if case.launch[:-1] not in chosen and seconds + case.seconds <= budget:
             seconds += case.seconds

@@ -20,17 +20,6 @@ from bisection.core.thresholds import LIMITS
 
 LEAST = np.log1p(LIMITS.shared_margin)
 ALL = -1  # in place of a kernel's number
-MOST = 0.75  # of the kernels must have shifted by as much as all are found to
-APART = 4.5  # standard deviations within a state, between two states
-FEWEST = 4  # values of a state, and on one side half as many
-RARE = 0.001  # p-value of a shift within a side
-UNSURE = 0.05  # p-value of a share that may have changed: then levels alone say too little
-CHANGES = 4  # of state, at least: a level that began, or was taken back, has fewer
-LASTING = 0.6  # changes of state, at most, of those of independent nights
-SURELY = 3.0  # standard errors by which a table has fewer of them
-ALIKE = 0.25  # logarithm of a step over the gap of states
-SEVERAL, PART = 3, 0.01  # metrics; and of a table: that speak for others
-LEAST_GAP = np.log1p(0.05)  # between states that are worth a word
 
 
 @dataclass
@@ -55,7 +44,7 @@ class States:
 
 
 @dataclass
-class Evidence:
+class MetricShifts:
     """Of each metric, [metrics], on logarithms of costs."""
 
     estimate: np.ndarray  # of its shift, and the interval
@@ -75,7 +64,7 @@ def evidence(
     kernels: np.ndarray,
     ratios: np.ndarray,
     times: Times | None = None,
-) -> tuple[Evidence, list[Shared]]:
+) -> tuple[MetricShifts, list[Shared]]:
     """Looks for shifts.
 
     Args:
@@ -110,7 +99,7 @@ def evidence(
     covered = followed & (np.abs(apart.estimate) <= apart.half_width)
     alike = like_states(apart.estimate, lasting_gaps(split, np.isfinite(noise)))
     interval = estimate - half, estimate + half
-    table = Evidence(estimate, *interval, p, followed, apart, split, moves, alike)
+    table = MetricShifts(estimate, *interval, p, followed, apart, split, moves, alike)
     explained = []
     for number in findings:
         beside_others = ~ratios & ~np.isin(group, findings[findings > 0])
@@ -147,7 +136,7 @@ def _findings(common: Shifts, owners: list[int | None]) -> tuple[np.ndarray, np.
     """
     kernel = np.array([owner is not None and owner != ALL for owner in owners])
     by = np.sort(common.estimate[kernel])
-    left = int(len(by) * (1 - MOST))
+    left = int(len(by) * (1 - LIMITS.most_kernels))
     every = max(by[left], 0) + min(by[-1 - left], 0) if len(by) >= 3 else 0.0
     varying = max((common.sigma > SAME).sum(), 1)
     large = np.abs(common.estimate) >= LEAST
@@ -170,7 +159,7 @@ def _own_shifts(costs: np.ndarray, count: int, times: Times | None) -> tuple[Shi
     level = costs - split.slow * split.gap[:, None]
     level = shifts(level[:, :count], level[:, count:], times)
     share = np.maximum(split.p, whole.p)
-    by_share = split.two & (share < np.maximum(level.p, UNSURE))
+    by_share = split.two & (share < np.maximum(level.p, LIMITS.share_chance))
     p = np.where(split.two, np.minimum(1, 2 * np.minimum(level.p, share)), level.p)
     parts = zip(vars(whole).values(), vars(level).values(), strict=True)
     return replace(Shifts(*(np.where(by_share, *pair) for pair in parts)), p=p), split
@@ -192,8 +181,8 @@ def _moves(noise: np.ndarray, count: int) -> float:
         return 0.0
     later = np.isfinite(series[:, longest // 2 :]).sum(axis=1)
     seen, _ = _own_shifts(series[np.minimum(later, known - later) >= 2], longest // 2, None)
-    moved = np.sort(np.abs(seen.estimate[seen.p <= RARE]))
-    return float(moved[-SEVERAL]) if len(moved) >= SEVERAL else 0.0
+    moved = np.sort(np.abs(seen.estimate[seen.p <= LIMITS.side_chance]))
+    return float(moved[-LIMITS.several_metrics]) if len(moved) >= LIMITS.several_metrics else 0.0
 
 
 def lasting_gaps(split: States, known: np.ndarray) -> np.ndarray:
@@ -204,8 +193,9 @@ def lasting_gaps(split: States, known: np.ndarray) -> np.ndarray:
     changes = (np.diff(split.slow, axis=1) & both).sum(axis=1)
     by_chance = 2 * share * (1 - share) * both.sum(axis=1)
     fewer = (by_chance - changes)[split.two].sum()
-    last = split.two & (changes >= CHANGES) & (changes < LASTING * by_chance)
-    last &= fewer > SURELY * np.sqrt(by_chance[split.two].sum())
+    last = split.two & (changes >= LIMITS.state_changes)
+    last &= changes < LIMITS.states_last * by_chance
+    last &= fewer > LIMITS.states_surely * np.sqrt(by_chance[split.two].sum())
     return np.where(last, split.gap, 0)
 
 
@@ -213,7 +203,8 @@ def like_states(steps: np.ndarray, gaps: np.ndarray) -> np.ndarray:
     """Whether each step is as large as the states of several metrics, and of a part of the table,
     are apart: a few of thousands say nothing about others. `gaps` are as of lasting_gaps()."""
     apart = np.log(np.maximum(gaps, SAME)) - np.log(np.maximum(np.abs(steps), SAME))[..., None]
-    return ((np.abs(apart) < ALIKE) & (gaps > 0)).sum(axis=-1) >= max(SEVERAL, PART * len(gaps))
+    alike = ((np.abs(apart) < LIMITS.states_alike) & (gaps > 0)).sum(axis=-1)
+    return alike >= max(LIMITS.several_metrics, LIMITS.several_part * len(gaps))
 
 
 def states(values: np.ndarray, nights: int) -> States:
@@ -221,6 +212,7 @@ def states(values: np.ndarray, nights: int) -> States:
     squared distances from both means are least. The parts are states if they are far apart, each is
     compact, and one side has both. `values` are logarithms of costs, [metrics, nights of both
     sides], NaN where there is none; `nights` are of the first side."""
+    fewest, least_gap = LIMITS.state_values, np.log1p(LIMITS.states_gap)
     known = np.isfinite(values)
     middle = medians(values, 1)[:, None]
     ranked = np.sort(values - middle, axis=1)
@@ -231,7 +223,7 @@ def states(values: np.ndarray, nights: int) -> States:
         means = sums[:, :-1] / below, (sums[:, -1:] - sums[:, :-1]) / above
         low = squares[:, :-1] - below * means[0] ** 2
         high = squares[:, -1:] - squares[:, :-1] - above * means[1] ** 2
-        fits = (below >= FEWEST) & (above >= FEWEST)
+        fits = (below >= fewest) & (above >= fewest)
         best = np.where(fits, low + high, np.inf).argmin(axis=1)[:, None]
 
         def there(table: np.ndarray) -> np.ndarray:
@@ -239,11 +231,13 @@ def states(values: np.ndarray, nights: int) -> States:
 
         widest = np.maximum(there(low / (below - 1)), there(high / (above - 1)))
         gap = there(means[1]) - there(means[0])
-        two = there(fits) & (gap > APART * np.sqrt(np.maximum(widest, 0))) & (gap > LEAST_GAP)
+        least = np.maximum(LIMITS.states_apart * np.sqrt(np.maximum(widest, 0)), least_gap)
+        two = there(fits) & (gap > least)
     slow = known & (values - middle > there(ranked[:, :-1])[:, None])
     sides = slice(None, nights), slice(nights, None)
     hits, of = (np.array([x[:, side].sum(axis=1) for side in sides]) for x in (slow, known))
-    two &= ((hits >= FEWEST // 2) & (of - hits >= FEWEST // 2)).any(axis=0)
+    fewest //= 2
+    two &= ((hits >= fewest) & (of - hits >= fewest)).any(axis=0)
     p = np.ones(len(two))
     if two.any():
         urn = scipy.stats.hypergeom(of.sum(axis=0)[two], hits.sum(axis=0)[two], of[1, two])
