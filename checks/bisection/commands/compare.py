@@ -15,7 +15,7 @@ from bisection.core.verdicts import BisectionError, Exit
 from bisection.judge import decision
 from bisection.judge.decision import FAIL_ON, OF_COMPARISON
 from bisection.report import plan
-from bisection.report.text import comparison_as_json, comparison_text
+from bisection.report.comparison_text import comparison_as_json, comparison_text
 from bisection.store.database import Session, Store
 from bisection.store.selection import HELP, alike, sides_of
 from bisection.store.sync import opened

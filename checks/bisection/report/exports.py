@@ -25,10 +25,10 @@ from bisection.judge import decision
 from bisection.judge.alarms import by_check
 from bisection.judge.decision import Weight
 from bisection.report import words
-from bisection.report.model import STATES, Report, headline
-from bisection.report.run import sentence
+from bisection.report.report_data import STATES, Report, headline
 from bisection.report.sections import PURPOSE, opening, sections
-from bisection.report.tables import Table, case_name
+from bisection.report.text_tables import TextTable, case_name
+from bisection.report.verdict_text import sentence
 from bisection.runs.model import RunVerdict, TestResult
 
 LABELS = (*IDENTITY, "metric")
@@ -58,7 +58,7 @@ def markdown(report: Report) -> str:
     return "\n".join(lines) + "\n"
 
 
-def _md_table(table: Table) -> list[str]:
+def _md_table(table: TextTable) -> list[str]:
     from tabulate import tabulate
 
     def cell(text: str, kind: str) -> str:
@@ -114,7 +114,7 @@ KIND_OF = {
 }
 
 
-class Entry(NamedTuple):
+class JunitTest(NamedTuple):
     """A test of JUnit."""
 
     suite: str
@@ -136,7 +136,7 @@ def junit(report: Report) -> str:
     verdict = Verdict.NOT_MEASURED if code == Exit.NOT_MEASURED else Verdict.FAIL
     if code and TAGS[verdict] not in {TAGS.get(entry.verdict) for entry in entries}:
         text = headline(report)[1]
-        entries.append(Entry("the verdict", "bisection.verdict", text, verdict, text))
+        entries.append(JunitTest("the verdict", "bisection.verdict", text, verdict, text))
     root = ET.Element("testsuites", {"name": "bisection", **_counts(entries)})
     for name, members in grouped(entries, lambda entry: entry.suite).items():
         suite = ET.SubElement(root, "testsuite", {"name": plain(name), **_counts(members)})
@@ -149,7 +149,7 @@ def junit(report: Report) -> str:
     return ET.tostring(root, encoding="unicode", xml_declaration=True)
 
 
-def _tests(verdict: RunVerdict) -> Iterator[Entry]:
+def _tests(verdict: RunVerdict) -> Iterator[JunitTest]:
     """The tests of a run, then what is wrong with it as a whole. A launch measures several tests:
     its duration is shared out evenly among them."""
     followed = {case.follows for case in verdict.judged}
@@ -165,19 +165,19 @@ def _tests(verdict: RunVerdict) -> Iterator[Entry]:
         name = case_name(case) + (f" run {case.run}" if case.run else "")
         message = clause(case.reason) or "no cause is recorded"
         place = f"{case.place}.{check}"
-        yield Entry(f"{check} on {case.place}", place, name, kind, message, seconds)
+        yield JunitTest(f"{check} on {case.place}", place, name, kind, message, seconds)
     for name, weight in decision.OF_RUN.items():
         for text in map(str, getattr(verdict, name) if name != "alarms" else ()):
-            yield Entry("the run", "bisection.run", text, KIND_OF[weight], text)
+            yield JunitTest("the run", "bisection.run", text, KIND_OF[weight], text)
 
 
-def _alarm(alarm: WorseSince) -> Entry:
+def _alarm(alarm: WorseSince) -> JunitTest:
     text = str(alarm)
     message = "; ".join([text, *map(": ".join, words.next_steps(alarm))])
-    return Entry("the history", "bisection.history", text, Verdict.REGRESSED, message)
+    return JunitTest("the history", "bisection.history", text, Verdict.REGRESSED, message)
 
 
-def _metrics(rows: Sequence[Row]) -> Iterator[Entry]:
+def _metrics(rows: Sequence[Row]) -> Iterator[JunitTest]:
     """The metrics of a comparison that were judged."""
     for row in rows:
         verdict = row.verdict
@@ -191,10 +191,10 @@ def _metrics(rows: Sequence[Row]) -> Iterator[Entry]:
             text += f", ratio {times(row.ratio)} {interval(row.low, row.high)}".rstrip()
         text = "; ".join(filter(None, (text, words.why(row))))
         suite, place = f"comparison of {row.check} on {row.place}", f"{row.place}.{row.check}"
-        yield Entry(suite, f"comparison.{place}", row.label, verdict, text)
+        yield JunitTest(suite, f"comparison.{place}", row.label, verdict, text)
 
 
-def _counts(entries: list[Entry]) -> dict[str, str]:
+def _counts(entries: list[JunitTest]) -> dict[str, str]:
     tags = Counter(TAGS.get(entry.verdict) for entry in entries)
     names = {"failures": "failure", "errors": "error", "skipped": "skipped"}
     counts = {name: str(tags[tag]) for name, tag in names.items()}

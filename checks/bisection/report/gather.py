@@ -10,9 +10,8 @@ from bisection.analysis.predict import predictions
 from bisection.core import paths
 from bisection.core.format import some
 from bisection.judge.evidence import Evidence
-from bisection.report import exports
-from bisection.report import run as run_report
-from bisection.report.model import Report
+from bisection.report import exports, verdict_text
+from bisection.report.report_data import Report
 from bisection.report.words import group
 from bisection.runs.model import RunVerdict
 from bisection.store.database import Session, Store
@@ -70,7 +69,7 @@ def write(report: Report, folder: Path | str) -> dict[str, Path]:
 
 def write_verdict(verdict: RunVerdict, results: Path) -> None:
     """Writes the verdict on a run into its results folder: as text, JSON and JUnit."""
-    lines = [*run_report.text(verdict, verbose=True), ""]
+    lines = [*verdict_text.text(verdict, verbose=True), ""]
     paths.write_whole(results / "verdict.txt", "\n".join(lines))
     # By set-up: time, `debian` or `python`, name and version.
     installed = paths.text_of(paths.home() / "installed.txt").splitlines()

@@ -8,7 +8,7 @@ from bisection.core.format import amount, number, plural, short, size_of, some, 
 from bisection.core.grouping import grouped
 from bisection.core.reasons.network import SlowComponent
 from bisection.core.verdicts import Grade
-from bisection.report.tables import Table, listing
+from bisection.report.text_tables import TextTable, listing
 from bisection.runs.model import Finding, Interconnect
 
 MOST, LINES = 40, 8  # findings of a table, of a terminal
@@ -70,12 +70,12 @@ def text(network: Interconnect) -> list[str]:
     return [headline(network), *lines]
 
 
-def findings(network: Interconnect) -> Table:
+def findings(network: Interconnect) -> TextTable:
     others = [f for f in network.findings if not _is_bad_component(f)]
     return listing(others, FINDINGS, MOST, "findings", "Findings")
 
 
-def beside(network: Interconnect, impacts: Sequence[Impact]) -> list[Table]:
+def beside(network: Interconnect, impacts: Sequence[Impact]) -> list[TextTable]:
     """Tables of what other traffic costs, and of what was not measured."""
     return [
         listing(impacts, IMPACTS, MOST, "pairs of victim and aggressor", "Under other traffic"),
@@ -86,7 +86,7 @@ def beside(network: Interconnect, impacts: Sequence[Impact]) -> list[Table]:
 # ---- pairs of nodes ----
 
 
-def tables(blame: Blame) -> list[Table]:
+def tables(blame: Blame) -> list[TextTable]:
     """Bad components, suspects, and the levels of the network."""
     components = {
         "Bad components": blame.bad,
@@ -100,7 +100,7 @@ def tables(blame: Blame) -> list[Table]:
     return [*tables, _levels(blame)]
 
 
-def _levels(blame: Blame) -> Table:
+def _levels(blame: Blame) -> TextTable:
     several = any(len(judged.levels) > 1 for judged in blame.kinds)
     columns = (
         ("value", "text", lambda row: row[0].kind.name),

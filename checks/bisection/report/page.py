@@ -15,9 +15,9 @@ from bisection.analysis.model import Series
 from bisection.core import thresholds
 from bisection.core.format import amount, finite, plain, plural, short, utc
 from bisection.core.verdicts import COMPARED, Verdict
-from bisection.report.figures import maps, sessions
-from bisection.report.figures.common import Group, draw, measured_cases
-from bisection.report.model import MARKS, STATES, Report
+from bisection.report.figures import maps, session_figures
+from bisection.report.figures.common import FigureGroup, draw, measured_cases
+from bisection.report.report_data import MARKS, STATES, Report
 from bisection.report.sections import PURPOSE, Section, opening
 from bisection.report.sections import sections as contents
 from bisection.report.svg.style import embed, sparkline
@@ -115,19 +115,19 @@ def sections(report: Report) -> list[Section]:
     return [section for section in parts.values() if section.shown]
 
 
-def figures(report: Report) -> dict[str, Iterable[Group]]:
+def figures(report: Report) -> dict[str, Iterable[FigureGroup]]:
     """Section -> figures, those first that must not be left out."""
     rows, expected = report.rows, report.comparison.expected if report.comparison else None
     cases = [*measured_cases(report.run.cases if report.run else ())]
     with_time = [case for case in cases if case.metrics.get("time", 0) > 0]
     return {
-        "speedups": sessions.speedups(rows, expected),
+        "speedups": session_figures.speedups(rows, expected),
         "network": maps.maps(report.evidence.blames[:4]),
-        "methods": sessions.crossovers(with_time),
-        "npar": sessions.npar_curves(with_time),
-        "layouts": sessions.hybrids(with_time),
-        "shares": sessions.shares(with_time),
-        "sweeps": sessions.sweeps(cases),
+        "methods": session_figures.crossovers(with_time),
+        "npar": session_figures.npar_curves(with_time),
+        "layouts": session_figures.hybrids(with_time),
+        "shares": session_figures.shares(with_time),
+        "sweeps": session_figures.sweeps(cases),
     }
 
 

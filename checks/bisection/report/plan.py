@@ -11,7 +11,7 @@ from bisection.core.format import number, plural, some, utc
 from bisection.core.grouping import grouped
 from bisection.core.identity import TestId
 from bisection.core.thresholds import LIMITS
-from bisection.report.tables import columns
+from bisection.report.text_tables import columns
 from bisection.runs.command import NAMES, launch_pattern, once, rerun
 from bisection.runs.model import Request
 from bisection.store.database import Session

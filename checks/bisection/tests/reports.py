@@ -29,7 +29,7 @@ from bisection.core.reasons.launches import MpiAbort, TestFailed
 from bisection.core.verdicts import Verdict
 from bisection.judge.evidence import Evidence
 from bisection.report import page as pages
-from bisection.report.model import Report
+from bisection.report.report_data import Report
 from bisection.runs.model import JudgedMetric, RunVerdict
 from bisection.store.database import Session
 

@@ -11,7 +11,7 @@ from bisection.core.identity import IDENTITY, Geometry, TestId, parsed
 from bisection.core.verdicts import Verdict
 from bisection.report.svg.plots import Curve
 from bisection.report.svg.style import Legend, layout_rank
-from bisection.report.tables import Table, cells_table
+from bisection.report.text_tables import TextTable, cells_table
 from bisection.runs.model import TestResult
 
 GROUPS, PANELS = 8, 24  # that a section shows at most; the rest is counted
@@ -33,12 +33,12 @@ class Panel:
 
 
 @dataclass
-class Group:
+class FigureGroup:
     """Panels that share a legend and, beneath them, a table."""
 
     title: str
     panels: list[Panel]
-    table: Table
+    table: TextTable
     legend: Legend = field(default_factory=list)
     note: str = ""
 
@@ -49,7 +49,7 @@ class Group:
         return count if count < 3 else 2 if count == 4 else 3
 
 
-def draw(groups: Sequence[Group], room: int) -> tuple[list[Group], int]:
+def draw(groups: Sequence[FigureGroup], room: int) -> tuple[list[FigureGroup], int]:
     """Draws the groups of a section as far as there is room, in bytes; returns them and the room
     that is left."""
     each = max(2, PANELS // max(len(groups), 1))
@@ -82,7 +82,7 @@ def ends_of(curves: Iterable[Curve]) -> str:
     return "; ".join(texts[:12])
 
 
-def pivot(names: Sequence[str], cells: Iterable[tuple[tuple[str, ...], str, str]]) -> Table:
+def pivot(names: Sequence[str], cells: Iterable[tuple[tuple[str, ...], str, str]]) -> TextTable:
     """A table of cells, each (key, column, text): a row per key, under `names`, and a column per
     kind of value."""
     rows: dict[tuple[str, ...], dict[str, str]] = {}

@@ -15,7 +15,7 @@ from bisection.judge import decision, rule
 from bisection.judge.evidence import DisturbedRerun, Evidence, Retest
 from bisection.judge.launches import faulty_hosts
 from bisection.kernels.launch_record import LaunchRecord
-from bisection.report.run import text
+from bisection.report.verdict_text import text
 from bisection.runs.model import JudgedMetric, RunVerdict
 from bisection.runs.report import log_troubles, read
 

@@ -20,7 +20,7 @@ from bisection.report import exports
 from bisection.report import page as pages
 from bisection.report.figures import maps
 from bisection.report.interconnect import text
-from bisection.report.run import counted
+from bisection.report.verdict_text import counted
 from bisection.runs.model import Request, RunVerdict
 
 PLACE = ("vc", "net", "system")

@@ -27,7 +27,7 @@ from bisection.core.reasons.launches import (
     NoWorld,
     Worlds,
 )
-from bisection.report.site import TITLES, WIDTH
+from bisection.report.probe_lines import TITLES, WIDTH
 from bisection.schedulers.pbs import Pbs
 from bisection.schedulers.slurm import STATES, Slurm
 from bisection.schedulers.survey import OTHER_QUEUE

@@ -15,7 +15,7 @@ from bisection.core.verdicts import COMPARED, Against, Exit, Verdict
 from bisection.judge import decision
 from bisection.judge.alarms import alarms_of
 from bisection.judge.evidence import Evidence
-from bisection.report.run import counted
+from bisection.report.verdict_text import counted
 from bisection.report.words import banner, slow_nodes
 from bisection.runs.model import Interconnect, RunVerdict
 

@@ -21,7 +21,7 @@ from bisection.core.verdicts import Exit, Verdict
 from bisection.judge import decision
 from bisection.kernels import tables
 from bisection.report.lines import WIDTH, commanded, wrapped
-from bisection.report.tables import indented
+from bisection.report.text_tables import indented
 from bisection.report.words import MOST, banner, next_steps, slow_nodes
 from bisection.runs.command import dependents, rerun
 from bisection.runs.model import JudgedMetric, RunVerdict, TestResult
