@@ -258,7 +258,6 @@ class Page:
     """The content of a page, which is XML but for its elements without an end."""
 
     def __init__(self, text):
-        text = text.replace("<html", '<html xmlns:xlink="xlink"', 1)
         self.root = ET.fromstring(re.sub(r"<(meta [^>]*)>", r"<\1/>", text))
         for style in self.root.iterfind(".//{*}style"):
             style.text = ""
@@ -287,7 +286,7 @@ def page(report):
     text = pages.html(report)
     parsed = Page(text)
     assert len(text.encode()) < 1_000_000
-    ids, urls = parsed.values("id"), parsed.values("href", "{xlink}href", "src")
+    ids, urls = parsed.values("id"), parsed.values("href", "{http://www.w3.org/1999/xlink}href", "src")
     assert len(ids) == len(set(ids)), "two elements with one identifier"
     refs = {url[1:] for url in urls if url.startswith("#")}
     refs.update(*map(str.split, parsed.values("aria-labelledby")))
