@@ -35,6 +35,7 @@ from bisection.store.database import Session
 
 NIGHT = 86400.0
 MADE = 1795248000.0  # 2026-11-21 08:00 UTC
+XLINK = "http://www.w3.org/1999/xlink"
 HOSTILE = "</script><script>alert(1)</script><b>&\"'`|$x_1$ \x1b[31m\x00{{ 7*7 }} --> ]]>"
 PLACE = {"system": "localhost", "partition": "default", "environ": "system"}
 METRIC = {**PLACE, "check": "transpose", "case": "cnt40", "layout": "mpi", "method": "shm"}
@@ -286,7 +287,7 @@ def page(report):
     text = pages.html(report)
     parsed = Page(text)
     assert len(text.encode()) < 1_000_000
-    ids, urls = parsed.values("id"), parsed.values("href", "{http://www.w3.org/1999/xlink}href", "src")
+    ids, urls = parsed.values("id"), parsed.values("href", f"{{{XLINK}}}href", "src")
     assert len(ids) == len(set(ids)), "two elements with one identifier"
     refs = {url[1:] for url in urls if url.startswith("#")}
     refs.update(*map(str.split, parsed.values("aria-labelledby")))
