@@ -1,7 +1,7 @@
 """Plans for people: how many nights a change takes, and which launches a night should have."""
 
 import shlex
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 from bisection.analysis.accumulate import LATEST
 from bisection.analysis.budget import NIGHTS, Launch, Proposal
@@ -74,8 +74,7 @@ def proposed(
         yield from columns(rows)
         if more := best.left_out[LISTED:]:
             yield f"and {plural(len(more), 'launch', 'launches')} that would add less"
-    tags = sessions[-1].tags
-    usual = Request()
+    tags, usual = sessions[-1].tags, Request()
     request = Request(
         tags.get("tier", usual.tier),
         tags.get("system", usual.system),
@@ -88,15 +87,12 @@ def proposed(
     yield f"run it: {rerun((), request)} --against {days}"
 
 
-def patterns(launches: Iterable[Launch]) -> list[str]:
+def patterns(launches: Iterable[Launch]) -> Iterator[str]:
     """ReFrame's patterns that select these launches, for each layout and its checks."""
     groups = grouped(launches, lambda launch: (launch.checks, launch.layout))
-    return [
-        launch_pattern(
-            TestId("", "", "", _any(checks), _any(each.case for each in group), layout, "")
-        )
-        for (checks, layout), group in groups.items()
-    ]
+    for (checks, layout), group in groups.items():
+        cases = _any(each.case for each in group)
+        yield launch_pattern(TestId("", "", "", _any(checks), cases, layout, ""))
 
 
 def _any(names: Iterable[str]) -> str:

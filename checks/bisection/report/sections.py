@@ -1,7 +1,7 @@
 """The sections of a report in order of importance, for both the page and Markdown."""
 
 import os
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from functools import partial
 from operator import attrgetter
@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from urllib.parse import quote
 
 from bisection.analysis.model import Comparison
-from bisection.analysis.predict import Prediction
 from bisection.core import paths
 from bisection.core.format import amount, plural, short, size_of, times
 from bisection.core.grouping import grouped
@@ -220,12 +219,7 @@ def _predicted(report: Report) -> Content:
         f"allow. {LIMITS.explained_low:g} to {LIMITS.explained_high:g} is explained. Contention: "
         "random pairs of nodes collide as much. Algorithm: they do not; look at MPI's library."
     )
-    return lead, [predictions_table(report.predictions)], []
-
-
-def predictions_table(rows: Sequence[Prediction]) -> TextTable:
-    """Patterns and transposes beside what the primitives say: a line per test and finding."""
-    groups = grouped(rows, lambda row: (row.test, row.finding, row.bound))
+    groups = grouped(report.predictions, lambda row: (row.test, row.finding, row.bound))
 
     def ends(values: Iterable[float], form: Callable[[float], str]) -> str:
         ordered = sorted(values)
@@ -238,7 +232,7 @@ def predictions_table(rows: Sequence[Prediction]) -> TextTable:
         ("turns on", "text", lambda group: group[0].bound),
         ("finding", "text", lambda group: group[0].finding),
     )
-    return listing(list(groups.values()), columns, POINTS, "predictions")
+    return lead, [listing(groups.values(), columns, POINTS, "predictions")], []
 
 
 def _history(report: Report) -> Content:

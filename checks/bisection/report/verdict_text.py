@@ -41,7 +41,9 @@ def text(verdict: RunVerdict, verbose: bool = False) -> list[str]:
     first = f"{_headed(verdict, _counts(verdict))}, in {duration(verdict.seconds)}"
     lines = wrapped(first) + wrapped(*further, indent="    ")
     lines += [*failures(verdict), *slower_lines(verdict), *alarms(verdict.alarms)]
-    lines += [*changed(verdict), *summary(verdict), ""]
+    changes = [remark for remark in verdict.remarks if isinstance(remark, FactChanged)]
+    lines += wrapped(*(f"changed since {utc(change.since)}: {change}" for change in changes))
+    lines += [*summary(verdict), ""]
     lines += [*table(verdict), ""] if verbose and verdict.judged else []
     lines += notes(verdict, verbose)
     cores, nodes = map(number, verdict.price)  # of all launches, with those that were repeated
@@ -259,12 +261,6 @@ def alarms(reasons: Sequence[WorseSince]) -> Iterator[str]:
         yield from wrapped(str(alarm))
         for label, command in next_steps(alarm):
             yield from commanded(label, command, "    ")
-
-
-def changed(verdict: RunVerdict) -> list[str]:
-    changes = [remark for remark in verdict.remarks if isinstance(remark, FactChanged)]
-    lines = (f"changed since {utc(change.since)}: {change}" for change in changes)
-    return wrapped(*lines)
 
 
 # ---- a line per kernel and case ----

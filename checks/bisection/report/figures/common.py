@@ -43,8 +43,7 @@ class FigureGroup:
     note: str = ""
 
     @property
-    def beside(self) -> int:
-        """Returns how many panels are beside each other where there is room."""
+    def beside(self) -> int:  # panels, where there is room
         count = len(self.panels)
         return count if count < 3 else 2 if count == 4 else 3
 
@@ -55,18 +54,17 @@ def draw(groups: Sequence[FigureGroup], room: int) -> tuple[list[FigureGroup], i
     each = max(2, PANELS // max(len(groups), 1))
     shown = []
     for group in groups[:GROUPS]:
-        kept = replace(group, panels=group.panels[:each])
-        panels = []
-        for panel in kept.panels:
-            if room <= 0:
-                break
-            panels.append(replace(panel, svg=panel.draw(width=WIDTHS[kept.beside])))
-            room -= len(panels[-1].svg) + len(panel.describe)
-        if panels:
+        drawn = replace(group, panels=group.panels[:each])
+        for panel in drawn.panels:
+            panel.svg = panel.draw(width=WIDTHS[drawn.beside]) if room > 0 else ""
+            room -= len(panel.svg) + len(panel.describe)
+        drawn.panels = [panel for panel in drawn.panels if panel.svg]
+        if drawn.panels:
             room -= sum(len(cell) + 60 for row in group.table.rows for cell in row)
-            left = len(group.panels) - len(panels)
-            note = f"{group.note} {plural(left, 'more figure')} not drawn." if left else group.note
-            shown.append(replace(kept, panels=panels, note=note.strip()))
+            left = len(group.panels) - len(drawn.panels)
+            more = f" {plural(left, 'more figure')} not drawn." if left else ""
+            drawn.note = (group.note + more).strip()
+            shown.append(drawn)
     if shown and len(shown) < len(groups):
         names = ", ".join(group.title for group in groups[len(shown) :])
         shown[-1].note += f" Left out to keep this page small: {short(names)}."
@@ -105,8 +103,7 @@ class MeasuredCase(TestId):
 
     @property
     def time(self) -> float:
-        """The time (s)."""
-        return self.metrics["time"]
+        return self.metrics["time"]  # s
 
     @property
     def took(self) -> str:

@@ -127,7 +127,6 @@ class Style:
         )
 
     def marked(self, hollow: bool = False) -> dict[str, Any]:
-        """How matplotlib draws its markers."""
         look = {"color": self.colour, "marker": self.marker, "linestyle": "none"}
         edge = {"markerfacecolor": PAPER, "markeredgecolor": self.colour, "markeredgewidth": 1.6}
         return look | (edge if hollow else {})
@@ -138,7 +137,6 @@ def numbered(names: Iterable[str]) -> dict[str, Style]:
 
 
 def of_layouts(layouts: Iterable[str]) -> dict[str, Style]:
-    """The styles of layouts, the same in all figures; ours in their order, then others by name."""
     names = sorted(set(layouts), key=layout_rank)
     return {name: Style.number(layout_rank(name)[0]) for name in names}
 
@@ -162,7 +160,6 @@ def legend_of(styles: Mapping[str, Style], before: str = "", lines: bool = True)
 
 
 def _key() -> tuple[Figure, Axes]:
-    """An empty drawing of the size of a legend's symbol."""
     figure, axes = plot(32, 14)
     axes.set(xlim=(0, 32), ylim=(0, 14))
     axes.set_axis_off()
