@@ -158,9 +158,8 @@ def _tests(verdict: RunVerdict) -> Iterator[JunitTest]:
     for case in verdict.cases:
         if case.fixture and (case not in verdict.bad or case.name in followed):
             continue  # its tests are counted instead
-        seconds = case.seconds
-        if not case.fixture:
-            seconds = launches.get(case.launch, 0.0) / members[case.launch]
+        shared = launches.get(case.launch, 0.0) / max(1, members[case.launch])
+        seconds = case.seconds if case.fixture else shared
         check, kind = case.check or "build", verdict.outcome(case)
         name = case_name(case) + (f" run {case.run}" if case.run else "")
         message = clause(case.reason) or "no cause is recorded"
@@ -277,9 +276,10 @@ def _samples(report: Report) -> Iterator[Sample]:
     for key, members in grouped(pairs, lambda pair: (*pair[0].identity, pair[1].name)).items():
         labels, (_, last) = dict(zip(LABELS, key, strict=True)), members[-1]
         middle = statistics.median(metric.value for _, metric in members)  # of runs of a test
-        limits = {"reference": last.reference, "lower_bound": last.low, "upper_bound": last.high}
-        for name, value in {"measured": middle, **limits}.items():
-            yield name, value, last.unit, labels
+        yield "measured", middle, last.unit, labels
+        yield "reference", last.reference, last.unit, labels
+        yield "lower_bound", last.low, last.unit, labels
+        yield "upper_bound", last.high, last.unit, labels
     for row in rows:
         labels = dict(zip(LABELS, row.key, strict=True))
         if run is None:  # else the run has the newest value
@@ -336,11 +336,10 @@ def _accused(case: TestResult) -> list[str]:
     accuses = isinstance(reason, (Misplaced, *MACHINE_FAULTS)) and not isinstance(reason, REPORTED)
     if not accuses or not isinstance(reason, LaunchFault):
         return []
-    named = reason.accused
-    # By Slurm's names; of several nodes it is not known which one ran out of time or memory.
-    down = [node for node, _ in reason.down] if isinstance(reason, NodeFail) else []
-    nodes = down or expanded(reason.nodes)
-    if len(nodes) > 1 and not isinstance(reason, NodeFail):
+    named, nodes = reason.accused, expanded(reason.nodes)
+    if isinstance(reason, NodeFail):  # by Slurm's names
+        nodes = [node for node, _ in reason.down] or nodes
+    elif len(nodes) > 1:  # it is not known which one ran out of time or memory
         nodes = []
     hosts = {host: host if host in nodes else host.partition(".")[0] for host in case.record.hosts}
     accused = [host for host, node in hosts.items() if named & {host, node} or node in nodes]

@@ -33,10 +33,8 @@ CHANGED = (Verdict.REGRESSED, Verdict.MISSING, Verdict.NOT_MEASURED, Verdict.IMP
 
 def html(report: Report) -> str:
     """The report as one page that needs nothing else, smaller than a megabyte."""
-    template = page_template("page.html.jinja")
-    comparison = report.comparison
-    limits = thresholds.listed()
-    page = template.render(
+    comparison, limits = report.comparison, thresholds.listed()
+    page = page_template("page.html.jinja").render(
         title=report.title,
         about=report.about,
         purpose=PURPOSE,
@@ -94,11 +92,9 @@ def tiles(report: Report) -> list[tuple[str, list[tuple[Verdict, int]]]]:
     metrics = [(verdict, comparison.count(verdict)) for verdict in COMPARED] if comparison else []
     events = [event for event in report.evidence.events if not event.accepted]
     levels = Counter(point.verdict for e in events for point in e.points if point.stands)
-    return [
-        ("Checks of the newest run", checks),
-        ("Metrics by their history", sorted(levels.items(), reverse=True)),
-        ("Metrics compared", metrics),
-    ]
+    history = sorted(levels.items(), reverse=True)
+    titles = "Checks of the newest run", "Metrics by their history", "Metrics compared"
+    return [*zip(titles, (checks, history, metrics), strict=True)]
 
 
 def sections(report: Report) -> list[Section]:

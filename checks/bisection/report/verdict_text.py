@@ -4,6 +4,7 @@ import re
 import textwrap
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
+from operator import attrgetter
 from typing import Any, NamedTuple
 
 from bisection.core import paths
@@ -82,8 +83,8 @@ def _counts(verdict: RunVerdict) -> list[str]:
         (disturbed, "disturbed"),
         (verdict.count(Verdict.KNOWN), "failed as known"),
     ]
-    parts = [f"{passed} of {applicable} checks passed"]
-    return parts + [f"{number} {name}" for number, name in numbers if number]
+    parts = [f"{number} {name}" for number, name in numbers if number]
+    return [f"{passed} of {applicable} checks passed", *parts]
 
 
 def _more_counts(verdict: RunVerdict) -> list[str]:
@@ -188,7 +189,6 @@ def failure_groups(verdict: RunVerdict) -> list[FailureGroup]:
 def _group(
     kind: Verdict, causes: Iterable[str], command: str, cases: list[TestResult]
 ) -> FailureGroup:
-    """A group, with the first few of its launches and the files of one."""
     places = list(dict.fromkeys(case.group for case in cases))
     more = f" and {len(places) - 3} more" if len(places) > 3 else ""
     files = next((case.files for case in cases if case.ran and case.files), "")
@@ -244,15 +244,10 @@ def _launches(reasons: Sequence[MetricMoved]) -> list[str]:
 def _slower_tests(verdict: RunVerdict) -> list[TestResult]:
     """The tests that are slower, and those with outliers."""
     reasons: list[MetricMoved] = [*verdict.slower, *verdict.outliers]
-    names = ("system", "partition", "environ", "case", "layout")
-    places = {tuple(getattr(reason, name) for name in names) for reason in reasons}
-    checks = {reason.check for reason in reasons}
-    return [
-        case
-        for case in verdict.judged
-        if tuple(getattr(case, name) for name in names) in places
-        and checks & {case.check, case.record.kernel}
-    ]
+    place = attrgetter("system", "partition", "environ", "case", "layout")
+    places, checks = set(map(place, reasons)), {reason.check for reason in reasons}
+    alike = [case for case in verdict.judged if place(case) in places]
+    return [case for case in alike if checks & {case.check, case.record.kernel}]
 
 
 def alarms(reasons: Sequence[WorseSince]) -> Iterator[str]:
@@ -314,9 +309,13 @@ def _cells(verdict: RunVerdict, cases: Sequence[TestResult]) -> list[str]:
     if case and (case.record.kernel or case.check) in tables.ALTERNATIVES:
         fastest = short(f"{case.method} {case.layout}".strip(), 22)
     if metrics := [metric for case in done for metric in case.metrics if metric.asserted]:
-        metric = max(metrics, key=lambda metric: (metric.failed, metric.used))
+        metric = max(metrics, key=_by_limits)
         worst = f"{metric.name} {metric.used:.0%}"
     return [passed, fastest, worst]
+
+
+def _by_limits(metric: JudgedMetric) -> tuple[bool, float]:
+    return metric.failed, metric.used
 
 
 def _times(case: TestResult) -> list[JudgedMetric]:
@@ -359,23 +358,22 @@ def table(verdict: RunVerdict) -> list[str]:
 def _time(case: TestResult) -> str:
     """The absolute time; of a sweep, at its first and last point."""
     times = _times(case)
-    return ", ".join(
-        duration(metric.value) + (f" at {metric.name[5:]}" if len(times) > 1 else "")
-        for metric in dict.fromkeys((times[0], times[-1]) if times else ())
-    )
+    if len(times) < 2:
+        return "".join(duration(metric.value) for metric in times)
+    return ", ".join(f"{duration(m.value)} at {m.name[5:]}" for m in (times[0], times[-1]))
 
 
 def _limits(case: TestResult) -> str:
     """The metrics with limits; of many, as of a sweep, the one closest to its limits."""
+
+    def text(metric: JudgedMetric) -> str:
+        mark = "!" if metric.failed else " "
+        return f"{metric.name} {number(metric.value)}{mark}({span(metric.low, metric.high)})"
+
     metrics = [metric for metric in case.metrics if metric.asserted]
-    of = ""
     if len(metrics) > 4:
-        of = f" of {len(metrics)}"
-        metrics = [max(metrics, key=lambda metric: (metric.failed, metric.used))]
-    return ", ".join(
-        f"{m.name} {number(m.value)}{'!' if m.failed else ' '}({span(m.low, m.high)}){of}"
-        for m in metrics
-    )
+        return f"{text(max(metrics, key=_by_limits))} of {len(metrics)}"
+    return ", ".join(map(text, metrics))
 
 
 # ---- what a person should know beside ----
