@@ -352,7 +352,6 @@ def _accused(case: TestResult) -> list[str]:
 def as_json(verdict: RunVerdict) -> dict[str, Any]:
     """The verdict for verdict.json: in words, and under `reasons` as codes with their values."""
     kinds = {name: getattr(verdict, name) for name in verdict.REASONS}
-    request = asdict(verdict.request)
     records = {id(case.record): case.record for case in verdict.cases}
     places = {key: place for place, key in enumerate(records)}
     return {
@@ -366,7 +365,7 @@ def as_json(verdict: RunVerdict) -> dict[str, Any]:
         "interconnect": verdict.interconnect and verdict.interconnect.as_dict(),
         **{name: list(map(str, reasons)) for name, reasons in kinds.items()},
         "reasons": {name: [r.as_dict() for r in reasons] for name, reasons in kinds.items()},
-        **request,
+        **asdict(verdict.request),
         "launches": [record.as_json() for record in records.values()],
         "cases": [
             {**_case_as_json(case), "launch": places[id(case.record)]} for case in verdict.cases

@@ -34,15 +34,8 @@ def gather(
     evidence: Evidence,
     of_run: bool = False,
 ) -> Report:
-    """The report on stored sessions, oldest first.
-
-    Args:
-        store: where they are stored.
-        sessions: those to report on.
-        run: the verdict on the newest, if it is known.
-        evidence: the comparison and the history of these sessions.
-        of_run: whether the report is part of that run.
-    """
+    """The report on stored sessions, oldest first, with what is known beside them; `run` is the
+    verdict on the newest, `of_run` whether the report is part of that run."""
     last = sessions[-1]
     named = [{"uuid": s.uuid, "start": s.start} for s in sessions]
     software = [last.facts.get(name) for name in ("compiler", "MPI", "libraries")]

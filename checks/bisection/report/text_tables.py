@@ -60,16 +60,8 @@ def listing(
     name: str = "rows",
     title: str = "",
 ) -> TextTable:
-    """A row per item.
-
-    Args:
-        items: what is listed.
-        columns: the columns; those that are empty in all rows are left out. Of text that is the
-            same in all rows, a line is left.
-        most: rows that are shown; the note counts the others.
-        name: what the rows are, for that note.
-        title: of the table.
-    """
+    """A row per item, `most` of them; the note counts the others, by `name`. Columns that are empty
+    in all rows are left out. Of text that is the same in all rows, a line is left."""
     items = list(items)
     rows = [[cell(item) for _, _, cell in columns] for item in items[:most]]
     values = [set(column) for column in zip(*rows, strict=True)]

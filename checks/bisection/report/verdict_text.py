@@ -153,8 +153,7 @@ class FailureGroup(NamedTuple):
     cases: list[TestResult]
 
 
-def what_next(reason: Reason | None) -> str:
-    """What to do about a reason; "" if nothing is known."""
+def what_next(reason: Reason | None) -> str:  # "" if nothing is known
     return reason.next if isinstance(reason, Text | LaunchFault | LibraryWarns) else ""
 
 
@@ -197,7 +196,6 @@ def _group(
 
 
 def _in_quiet(verdict: RunVerdict) -> str:
-    """The command that measures again what other processes disturbed."""
     wait = " --wait 30m" if verdict.request.is_local else ""
     return rerun(verdict.lost_to_others, verdict.request) + wait
 
@@ -227,7 +225,6 @@ def slower_lines(verdict: RunVerdict) -> list[str]:
 
 
 def _launches(reasons: Sequence[MetricMoved]) -> list[str]:
-    """A line per launch, with its worst metric."""
     launches = grouped(reasons, lambda r: f"{r.check} {r.case} {r.layout}")
     cells = []
     for launch, group in [*launches.items()][:LAUNCHES]:

@@ -72,7 +72,6 @@ def draw(groups: Sequence[FigureGroup], room: int) -> tuple[list[FigureGroup], i
 
 
 def ends_of(curves: Iterable[Curve]) -> str:
-    """Ends of each curve, in words."""
     texts = []
     for curve in curves:
         (first, at_first), (last, at_last) = min(curve.points.items()), max(curve.points.items())
@@ -149,13 +148,9 @@ def by_check(cases: Iterable[MeasuredCase]) -> Iterator[tuple[str, str, list[Mea
         for (*_, check), members in split(group, *names).items():
             partitions = {case.partition for case in members}
             where = f"{system}:{partitions.pop()}" if len(partitions) == 1 else system
-            by_case = split(members, "case").values()
-            ordered = [
-                case
-                for part in by_case
-                for case in sorted(part, key=lambda case: (case.cores, layout_rank(case.layout)))
-            ]
-            yield check, f"{check} on {where}, environment {environ}", ordered
+            order = {case: place for place, (case,) in enumerate(split(members, "case"))}
+            members.sort(key=lambda c: (order[c.case], c.cores, layout_rank(c.layout)))
+            yield check, f"{check} on {where}, environment {environ}", members
 
 
 def baseline(cases: Sequence[MeasuredCase]) -> str:

@@ -135,7 +135,6 @@ def sweeps(cases: Sequence[MeasuredCase]) -> Iterator[FigureGroup]:
 
 
 def _sizes(case: MeasuredCase) -> dict[int, float]:
-    """Bytes -> time of a case."""
     points = ((swept_size(name), value) for name, value in case.metrics.items())
     return dict(sorted((size, value) for size, value in points if size and value > 0))
 
@@ -259,7 +258,6 @@ def _bar(row: Row, expected: float | None) -> Bar:
 
 
 def _brief(geometry: str) -> str:
-    """Ranks x threads, and nodes."""
     shape = parsed(geometry)
     if shape is None:
         return geometry or "geometry not known"

@@ -56,7 +56,6 @@ def _log_axis(axes: Axes, name: str, low: float, high: float, form: Any = "{x:g}
 
 
 def _ticks(axes: Axes, name: str, ticks: Sequence[float], form: Any) -> None:
-    """Puts ticks at these numbers only."""
     from matplotlib.ticker import NullLocator
 
     axis = getattr(axes, f"{name}axis")
@@ -112,17 +111,9 @@ def curves_svg(
     ideal: int | None = None,
     unit: str = "",
 ) -> Figure:
-    """Lines with markers.
-
-    Args:
-        curves: the lines.
-        across: the title of the x axis; bytes are sizes of messages.
-        up: the title of the y axis.
-        width: pixels.
-        log: names of the logarithmic axes: x, xy.
-        ideal: draws y = x / ideal.
-        unit: of y: s, B; none of a ratio.
-    """
+    """Lines with markers, `width` pixels wide. `across` and `up`: titles of the axes; bytes are
+    sizes of messages. `log`: names of the logarithmic axes: x, xy. `unit` of y: s, B; none of a
+    ratio. `ideal` draws y = x / ideal."""
     from matplotlib.ticker import EngFormatter
 
     figure, axes = plot(width, 280 if width > 400 else 240, (46, 38, 12, 22))

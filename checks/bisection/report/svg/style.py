@@ -192,13 +192,9 @@ def filled(index: int) -> dict[str, Any]:
 
 @drawn
 def sparkline(values: Sequence[Any], points: Sequence[int], better: str) -> Figure:
-    """A metric's history as a small figure.
-
-    Args:
-        values: the metric in each session; what is no number is left out.
-        points: indices where a new level begins: each gets a tick and a triangle, down for worse.
-        better: lower | higher.
-    """
+    """A metric's history as a small figure; what is no number is left out. `points` are indices
+    where a new level begins: each gets a tick and a triangle, down for worse. `better`: lower |
+    higher."""
     figure, axes = plot(240, 46, (6, 3, 6, 9))
     axes.set_axis_off()
     known = {index: value for index, value in enumerate(values) if finite(value)}
