@@ -151,11 +151,7 @@ def _failures(report: Report) -> Content:
         ("files", "files", lambda group: _files(group, report.folder)),
     )
     lead = "Tests that went wrong alike are one row. The command repeats them."
-    return (
-        lead,
-        [listing(verdict_text.failure_groups(run), columns, POINTS, "groups")],
-        notes,
-    )
+    return lead, [listing(verdict_text.failure_groups(run), columns, POINTS, "groups")], notes
 
 
 def _files(group: verdict_text.FailureGroup, folder: Path | None) -> str:
