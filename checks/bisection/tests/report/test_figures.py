@@ -49,11 +49,9 @@ def test_a_bar_is_a_time_or_where_there_is_none_a_rate_or_the_size_that_changed_
     sizes = {"8B": 9.0, "1KiB": 4.0, "min_8B": 20.0, "1MiB": 1.1}
     (first,) = rows_of(regressed=1)
     points = [replace(first, metric=f"time_{size}", ratio=ratio) for size, ratio in sizes.items()]
-    for names in (["time_8B"], ["bandwidth"], ["time"]):  # each goes before those above
-        points.append(
-            replace(first, metric=names[0], unit="B/s" if names == ["bandwidth"] else "s")
-        )
-        assert [row.metric for row in session_figures.primary(points)] == names
+    for name in ("time_8B", "bandwidth", "time"):  # each goes before those above
+        points.append(replace(first, metric=name, unit="B/s" if name == "bandwidth" else "s"))
+        assert [row.metric for row in session_figures.primary(points)] == [name]
 
 
 def test_several_numbers_of_cores_give_curves_and_one_gives_dots():
