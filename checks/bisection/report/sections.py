@@ -1,7 +1,7 @@
 """The sections of a report in order of importance, for both the page and Markdown."""
 
 import os
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from operator import attrgetter
@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from urllib.parse import quote
 
 from bisection.analysis.model import Comparison
+from bisection.analysis.predict import Prediction
 from bisection.core import paths
 from bisection.core.format import amount, plural, short, size_of, times
 from bisection.core.grouping import grouped
@@ -215,7 +216,12 @@ def _predicted(report: Report) -> Content:
         f"allow. {LIMITS.explained_low:g} to {LIMITS.explained_high:g} is explained. Contention: "
         "random pairs of nodes collide as much. Algorithm: they do not; look at MPI's library."
     )
-    groups = grouped(report.predictions, lambda row: (row.test, row.finding, row.bound))
+    return lead, [predictions_table(report.predictions)], []
+
+
+def predictions_table(rows: Sequence[Prediction]) -> TextTable:
+    """Patterns and transposes beside what the primitives say: a line per test and finding."""
+    groups = grouped(rows, lambda row: (row.test, row.finding, row.bound))
 
     def ends(values: Iterable[float], form: Callable[[float], str]) -> str:
         ordered = sorted(values)
@@ -228,7 +234,7 @@ def _predicted(report: Report) -> Content:
         ("turns on", "text", lambda group: group[0].bound),
         ("finding", "text", lambda group: group[0].finding),
     )
-    return lead, [listing(groups.values(), columns, POINTS, "predictions")], []
+    return listing(groups.values(), columns, POINTS, "predictions")
 
 
 def _history(report: Report) -> Content:
