@@ -14,9 +14,9 @@ import matplotlib
 import numpy as np
 
 from bisection.core.format import NONE, amount, plural, short, times
-from bisection.report.figures.common import Group, Panel
+from bisection.report.figures.common import FigureGroup, Panel
 from bisection.report.svg.style import FONT, INK, drawn, plot
-from bisection.report.tables import Table
+from bisection.report.text_tables import TextTable
 from interconnect.blame import Blame
 from interconnect.effects import Observations, medians, observations
 from interconnect.pairs import TOURNAMENT, Kind, Matrix
@@ -33,7 +33,7 @@ SIDE = 560  # of a map, in pixels of the page, at most
 LABELS, BESIDE = 16, 13  # of a side, at most; pixels between two
 
 
-def maps(blames: Sequence[Blame]) -> Iterator[Group]:
+def maps(blames: Sequence[Blame]) -> Iterator[FigureGroup]:
     """A group of maps per judgement: bandwidth, and latency where a component shows in it."""
     for blame in blames:
         kinds = {judged.kind.name: judged.kind for judged in blame.kinds}
@@ -45,7 +45,7 @@ def maps(blames: Sequence[Blame]) -> Iterator[Group]:
         yield from (_group(blame, kinds[name]) for name in names)
 
 
-def _group(blame: Blame, kind: Kind) -> Group:
+def _group(blame: Blame, kind: Kind) -> FigureGroup:
     matrix, directed = blame.matrix, len(kind.fields) > 1
     values, speed = _speeds(blame, kind)
     rows, side = _rows(blame)
@@ -76,7 +76,7 @@ def _group(blame: Blame, kind: Kind) -> Group:
     for way, view in views.items():
         draw = partial(map_svg, _pooled(view, pool), side)
         panels.append(Panel(f"{title} {way}".strip(), f"{title} {way}, by switch: {text}", draw))
-    return Group(short(blame.place, 80), panels, table, note=note)
+    return FigureGroup(short(blame.place, 80), panels, table, note=note)
 
 
 def _rows(blame: Blame) -> tuple[np.ndarray, Side]:
@@ -121,7 +121,7 @@ def _pooled(values: np.ndarray, pool: tuple[int, int]) -> np.ndarray:
     return np.fmin.reduce(padded.reshape(rows, pool[0], columns, pool[1]), (1, 3))
 
 
-def _slowest_pairs(blame: Blame, kind: Kind, values: Observations, speed: np.ndarray) -> Table:
+def _slowest_pairs(blame: Blame, kind: Kind, values: Observations, speed: np.ndarray) -> TextTable:
     nodes, cells = blame.matrix.nodes, []
     for k in _lowest(speed):
         value = float(np.exp(kind.sign * values.y[k]))
@@ -129,10 +129,10 @@ def _slowest_pairs(blame: Blame, kind: Kind, values: Observations, speed: np.nda
         cells.append([*ends, amount(value, kind.unit), times(float(speed[k]))])
     note = f"The slowest {len(cells)} of {plural(len(speed), 'value')}." if cells else NONE
     head = ["from", "to", kind.unit, "speed over the median"]
-    return Table(head, ["text", "text", "num", "num"], cells, note)
+    return TextTable(head, ["text", "text", "num", "num"], cells, note)
 
 
-def _slowest_nodes(matrix: Matrix, values: Observations, speed: np.ndarray) -> Table:
+def _slowest_nodes(matrix: Matrix, values: Observations, speed: np.ndarray) -> TextTable:
     """The slowest nodes, by the medians of their pairs."""
     count, switch = len(matrix.nodes), matrix.switch_names(0)
     ends = [values.s, values.r] if values.directed else [np.concatenate((values.s, values.r))]
@@ -143,7 +143,9 @@ def _slowest_nodes(matrix: Matrix, values: Observations, speed: np.ndarray) -> T
         for k in _lowest(np.fmin.reduce(ways))
     ]
     note = f"The slowest {len(cells)} of {plural(count, 'node')}: speed over the median."
-    return Table(["node", "switch", *names], ["text", "text", *["num"] * len(ways)], cells, note)
+    return TextTable(
+        ["node", "switch", *names], ["text", "text", *["num"] * len(ways)], cells, note
+    )
 
 
 def _lowest(values: np.ndarray) -> np.ndarray:

@@ -2,8 +2,8 @@
 
 from bisection.core.format import amount, plural, short, size_of, some, times
 from bisection.core.verdicts import Grade
-from bisection.report.model import Report
-from bisection.report.tables import POINTS, Table, listing
+from bisection.report.report_data import Report
+from bisection.report.text_tables import POINTS, TextTable, listing
 from interconnect.blame import Blame
 
 MOST = 40  # findings of a table
@@ -39,7 +39,7 @@ MEANING = {
 }
 
 
-def content(report: Report) -> tuple[str, list[Table], list[str]]:
+def content(report: Report) -> tuple[str, list[TextTable], list[str]]:
     """The section's lead, tables and notes."""
     blames, network = report.evidence.blames, report.interconnect
     notes = []
@@ -61,7 +61,7 @@ def content(report: Report) -> tuple[str, list[Table], list[str]]:
     return lead, contents, notes[:POINTS]
 
 
-def _tables(blame: Blame) -> list[Table]:
+def _tables(blame: Blame) -> list[TextTable]:
     """Bad components, suspects, and the levels of the network."""
     components = {
         "Bad components": blame.bad,
@@ -74,7 +74,7 @@ def _tables(blame: Blame) -> list[Table]:
     return [*tables, _levels(blame)]
 
 
-def _levels(blame: Blame) -> Table:
+def _levels(blame: Blame) -> TextTable:
     several = any(len(judged.levels) > 1 for judged in blame.kinds)
     columns = (
         ("value", "text", lambda row: row[0].kind.name),

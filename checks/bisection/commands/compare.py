@@ -15,7 +15,7 @@ from bisection.core.verdicts import BisectionError, Exit
 from bisection.judge import decision
 from bisection.judge.decision import FAIL_ON, OF_COMPARISON
 from bisection.report import plan
-from bisection.report.text import comparison_as_json, comparison_text
+from bisection.report.comparison_text import comparison_as_json, comparison_text
 from bisection.store.database import Session, Store
 from bisection.store.selection import HELP, alike, sides_of
 from bisection.store.sync import opened
@@ -93,26 +93,22 @@ def act(options: argparse.Namespace) -> Exit:
 def planned(options: argparse.Namespace) -> Exit:
     """Prints how many nights it takes to see a change, or which launches to take within a budget;
     returns the exit code."""
-    effect, hours = options.plan or USUAL, options.budget
+    effect, hours, lacking = options.plan or USUAL, options.budget, TOO_FEW
     with opened(paths.home()) as store:
         sessions = alike(options.before, NEWEST, store)
         print(plan.noise_of(sessions))
         if hours:
             proposals, cheapest = budget.proposals(store, sessions, options.name, hours, effect)
+            if cheapest and not proposals:
+                least = f"{cheapest.name}, takes {number(cheapest.hours)} node-hours"
+                raise BisectionError(f"--budget {hours:g}: the cheapest launch, {least}")
+            lacking += ", and one whose launches recorded their seconds"
+            lines = plan.proposed(proposals, sessions, effect) if cheapest else []
         else:
             entries = noises(noise_tables(store, sessions, options.name))
-    if hours and cheapest and not proposals:
-        least = f"{cheapest.name}, takes {number(cheapest.hours)} node-hours"
-        raise BisectionError(f"--budget {hours:g}: the cheapest launch, {least}")
-    if not (cheapest if hours else entries):
-        print(TOO_FEW + (", and one whose launches recorded their seconds" if hours else ""))
-        return Exit.NOT_MEASURED
-    if hours:
-        lines = plan.proposed(proposals, sessions, effect)
-    else:
-        lines = plan.nights_needed(entries, effect)
-    print(printable(lines))
-    return Exit.OK
+            lines = plan.nights_needed(entries, effect) if entries else []
+    print(printable(lines) if lines else lacking)
+    return Exit.OK if lines else Exit.NOT_MEASURED
 
 
 def compared(store: Store, options: argparse.Namespace) -> tuple[Comparison, Sequence[Session]]:

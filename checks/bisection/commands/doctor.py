@@ -45,7 +45,7 @@ def act(options: argparse.Namespace) -> Exit:
     with ThreadPoolExecutor(len(os.sched_getaffinity(0))) as pool:
         loaded = pool.map(load_site, site_names() if system is None else [system])
         sites = {site.name: site for site in loaded}
-    findings = []
+    findings = [*check_defects(sites.values(), everywhere=system is None)]
     for site in sites.values():
         findings += [*site_defects(site), *lock_findings(site)]
     findings += check_defects(sites.values(), everywhere=system is None)
@@ -80,5 +80,4 @@ def act(options: argparse.Namespace) -> Exit:
         print(f"doctor: no defects ({examined})")
         return Exit.OK
     print(f"doctor: {plural(len(defects), 'defect')} in {examined}")
-    twice = any(defect.twice for defect in defects)
-    return Exit.USAGE if twice else Exit.FAILED
+    return Exit.USAGE if any(defect.twice for defect in defects) else Exit.FAILED

@@ -15,7 +15,7 @@ from bisection.core.format import number_from, printable, regex
 from bisection.core.thresholds import LIMITS
 from bisection.core.verdicts import Exit
 from bisection.judge import decision
-from bisection.report.text import history_text
+from bisection.report.comparison_text import history_text
 from bisection.store.selection import HELP, left_out, select
 from bisection.store.sync import opened
 

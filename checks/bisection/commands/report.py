@@ -11,7 +11,7 @@ from bisection.commands.compare import add_shared, compared
 from bisection.core import paths
 from bisection.core.verdicts import Exit
 from bisection.judge import evidence, network
-from bisection.report import run as run_report
+from bisection.report import verdict_text
 from bisection.report.gather import gather, write
 from bisection.report.words import sentence
 from bisection.runs.folder import kept_verdicts
@@ -47,7 +47,7 @@ def act(options: argparse.Namespace) -> Exit:
         report.fail_on = options.fail_on
     files = write(report, options.output or paths.home() / "report")
     print(sentence(comparison) if comparison else "no earlier sessions of its kind to compare with")
-    print("".join(f"{line}\n" for line in run_report.alarms(report.alarms)), end="")
+    print("".join(f"{line}\n" for line in verdict_text.alarms(report.alarms)), end="")
     if report.interconnect:
         print("\n".join(report.interconnect.lines()))
     print("\n".join(f"{name}: {paths.shown(path)}" for name, path in files.items()))

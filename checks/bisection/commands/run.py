@@ -15,7 +15,7 @@ from bisection.core.verdicts import TIERS, Exit
 from bisection.judge import decision
 from bisection.night.night import run_night
 from bisection.night.prepare import Order
-from bisection.report import run as run_report
+from bisection.report import verdict_text
 from bisection.runs import command
 from bisection.store.selection import HELP
 
@@ -74,6 +74,6 @@ def act(options: argparse.Namespace) -> Exit:
         sweeps_nodes=options.sweep_nodes,
     )
     verdict, about = run_night(order)
-    text = run_report.text(verdict, options.verbose)
-    print("\n".join([*text, *about, *run_report.next_step(verdict)]))
+    text = verdict_text.text(verdict, options.verbose)
+    print("\n".join([*text, *about, *verdict_text.next_step(verdict)]))
     return decision.of_run(verdict)

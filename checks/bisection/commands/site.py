@@ -25,11 +25,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def act(options: argparse.Namespace) -> Exit:
-    """Runs the subcommand; returns its exit code.
-
-    Raises:
-        NotMeasured: by a person, by SIGTERM or by the end of the terminal.
-    """
+    """Runs the subcommand; NotMeasured by a person, SIGTERM or the end of the terminal."""
     for number in (signal.SIGTERM, signal.SIGHUP):
         if signal.getsignal(number) != signal.SIG_IGN:  # as nohup has it
             signal.signal(number, signal.default_int_handler)

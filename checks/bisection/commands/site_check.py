@@ -14,7 +14,7 @@ from bisection.core import paths
 from bisection.core.format import seconds_of
 from bisection.core.verdicts import Exit
 from bisection.report.lines import fitting
-from bisection.report.site import result_lines, untried
+from bisection.report.probe_lines import result_lines, untried
 from bisection.sites.before_run import choose_partitions
 from bisection.sites.cluster import probe_runner
 from bisection.sites.cluster.probe_runner import ProbeState

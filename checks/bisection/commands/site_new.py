@@ -22,7 +22,7 @@ from bisection.core.format import at_least, duration
 from bisection.core.verdicts import BisectionError, Exit
 from bisection.kernels.spack.externals import SpackError
 from bisection.kernels.spack.site_environment import environment_for
-from bisection.report import site_new as words
+from bisection.report import site_draft
 from bisection.report.lines import fitting
 from bisection.schedulers.survey import SchedulerError, SchedulerSurvey
 from bisection.sites.cluster import draft, facts
@@ -87,16 +87,16 @@ def create(options: argparse.Namespace, file: Path, known: SchedulerSurvey) -> D
     if options.dry_run:
         if site.parts:
             site.decisions.append("no job ran (--dry-run): launchers are not proven")
-        print(words.site_file(site), end="")
+        print(site_draft.site_file(site), end="")
         return site
-    show(*words.about(site))
+    show(*site_draft.about(site))
     try_out(site)
-    text = words.site_file(site)
+    text = site_draft.site_file(site)
     unfinished = {"draft": hashlib.sha256(text.encode()).hexdigest()} if site.all_decisions else {}
     if known.kind:
         facts.write(facts.file_of(file), {**site.facts, **unfinished})
     paths.write_whole(file, text)
-    show(*write_environment(site), *(words.decisions(site) or ["nothing is left to decide"]))
+    show(*write_environment(site), *(site_draft.decisions(site) or ["nothing is left to decide"]))
     names = f"{paths.shown(file)}" + (f" and {file.stem}.json" if known.kind else "")
     show(f"wrote {names} in {duration(time.monotonic() - begin)}")
     return site
@@ -125,7 +125,7 @@ def refresh(file: Path, known: SchedulerSurvey) -> Draft:
     """Writes NAME.json anew for the partitions of NAME.py; returns the draft."""
     site, target = draft.refreshed(file, known), facts.file_of(file)
     before = facts.old(target)
-    show(*words.about(site))
+    show(*site_draft.about(site))
     try_out(site)
     if odd := [part.name for part in site.parts if draft.unlike(part, before)]:
         show(f"not as recorded, tried a second time: {', '.join(odd)}")
@@ -135,7 +135,7 @@ def refresh(file: Path, known: SchedulerSurvey) -> Draft:
         draft.take_better(site, second)
     facts.write(target, site.facts)
     changes = facts.compare(before, site.facts) if before else []
-    if lines := [*words.decisions(site), *words.moved(changes)]:
+    if lines := [*site_draft.decisions(site), *site_draft.moved(changes)]:
         show(*lines)
     count = f"{len(changes)} facts changed" if before else "made"
     show(f"wrote {paths.shown(target)}: {count}")
@@ -144,4 +144,4 @@ def refresh(file: Path, known: SchedulerSurvey) -> Draft:
 
 def try_out(site: Draft) -> None:
     for part in draft.try_out(site):
-        show(words.tried(part))
+        show(site_draft.tried(part))

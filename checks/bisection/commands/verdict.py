@@ -12,7 +12,7 @@ from bisection.core import paths
 from bisection.core.verdicts import BisectionError, Exit, NotMeasured
 from bisection.judge import decision, rule
 from bisection.judge.hosts import with_slow_hosts
-from bisection.report import run as run_report
+from bisection.report import verdict_text
 from bisection.runs import reframe_report
 from bisection.runs.run_verdict import RunVerdict
 from bisection.store.sample_file import SPOOLED, verdict_in
@@ -30,7 +30,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def act(options: argparse.Namespace) -> Exit:
     verdict = read(Path(options.folder))
-    lines = [*run_report.text(verdict, options.verbose), *run_report.next_step(verdict)]
+    lines = [*verdict_text.text(verdict, options.verbose), *verdict_text.next_step(verdict)]
     print("\n".join(lines))
     return decision.of_run(verdict)
 

@@ -35,8 +35,8 @@ from bisection.night.prepare import (
     say_waiting,
 )
 from bisection.report import gather
+from bisection.report.comparison_text import beside
 from bisection.report.lines import commanded, wrapped
-from bisection.report.text import beside
 from bisection.runs import command, folder, waiting
 from bisection.runs.run_verdict import Request, RunVerdict
 from bisection.sites.before_run import Partitions

@@ -7,7 +7,7 @@ from bisection.advice.sources import Launched, LayoutRun, Solved, Sweep, best
 from bisection.core.format import duration, plural
 from bisection.core.reasons.performance import Excluded
 from bisection.core.thresholds import LIMITS
-from bisection.report.tables import indented
+from bisection.report.text_tables import indented
 
 # Published: benchmark -> the rules of thumb for it.
 RULES_OF_BENCHMARKS = {1: ("cores/8",), 5: ("cores/16", "cores/32")}

@@ -24,10 +24,10 @@ from bisection.judge import decision
 from bisection.judge.alarms import by_check
 from bisection.judge.decision import Weight
 from bisection.report import words
-from bisection.report.model import STATES, Report, headline
-from bisection.report.run import sentence
+from bisection.report.report_data import STATES, Report, headline
 from bisection.report.sections import PURPOSE, opening, sections
-from bisection.report.tables import Table, case_name
+from bisection.report.text_tables import TextTable, case_name
+from bisection.report.verdict_text import sentence
 from bisection.runs.run_verdict import RunVerdict, TestResult
 
 LABELS = (*IDENTITY, "metric")
@@ -57,7 +57,7 @@ def markdown(report: Report) -> str:
     return "\n".join(lines) + "\n"
 
 
-def _md_table(table: Table) -> list[str]:
+def _md_table(table: TextTable) -> list[str]:
     from tabulate import tabulate
 
     def cell(text: str, kind: str) -> str:
@@ -113,7 +113,7 @@ KIND_OF = {
 }
 
 
-class Entry(NamedTuple):
+class JunitTest(NamedTuple):
     """A test of JUnit."""
 
     suite: str
@@ -135,7 +135,7 @@ def junit(report: Report) -> str:
     verdict = Verdict.NOT_MEASURED if code == Exit.NOT_MEASURED else Verdict.FAIL
     if code and TAGS[verdict] not in {TAGS.get(entry.verdict) for entry in entries}:
         text = headline(report)[1]
-        entries.append(Entry("the verdict", "bisection.verdict", text, verdict, text))
+        entries.append(JunitTest("the verdict", "bisection.verdict", text, verdict, text))
     root = ET.Element("testsuites", {"name": "bisection", **_counts(entries)})
     for name, members in grouped(entries, lambda entry: entry.suite).items():
         suite = ET.SubElement(root, "testsuite", {"name": plain(name), **_counts(members)})
@@ -148,7 +148,7 @@ def junit(report: Report) -> str:
     return ET.tostring(root, encoding="unicode", xml_declaration=True)
 
 
-def _tests(verdict: RunVerdict) -> Iterator[Entry]:
+def _tests(verdict: RunVerdict) -> Iterator[JunitTest]:
     """The tests of a run, then what is wrong with it as a whole. A launch measures several tests:
     its duration is shared out evenly among them."""
     followed = {case.follows for case in verdict.judged}
@@ -157,26 +157,25 @@ def _tests(verdict: RunVerdict) -> Iterator[Entry]:
     for case in verdict.cases:
         if case.fixture and (case not in verdict.bad or case.name in followed):
             continue  # its tests are counted instead
-        seconds = case.seconds
-        if not case.fixture:
-            seconds = launches.get(case.launch, 0.0) / members[case.launch]
+        shared = launches.get(case.launch, 0.0) / max(1, members[case.launch])
+        seconds = case.seconds if case.fixture else shared
         check, kind = case.check or "build", verdict.outcome(case)
         name = case_name(case) + (f" run {case.run}" if case.run else "")
         message = clause(case.reason) or "no cause is recorded"
         place = f"{case.place}.{check}"
-        yield Entry(f"{check} on {case.place}", place, name, kind, message, seconds)
+        yield JunitTest(f"{check} on {case.place}", place, name, kind, message, seconds)
     for name, weight in decision.OF_RUN.items():
         for text in map(str, getattr(verdict, name) if name != "alarms" else ()):
-            yield Entry("the run", "bisection.run", text, KIND_OF[weight], text)
+            yield JunitTest("the run", "bisection.run", text, KIND_OF[weight], text)
 
 
-def _alarm(alarm: WorseSince) -> Entry:
+def _alarm(alarm: WorseSince) -> JunitTest:
     text = str(alarm)
     message = "; ".join([text, *map(": ".join, words.next_steps(alarm))])
-    return Entry("the history", "bisection.history", text, Verdict.REGRESSED, message)
+    return JunitTest("the history", "bisection.history", text, Verdict.REGRESSED, message)
 
 
-def _metrics(rows: Sequence[Row]) -> Iterator[Entry]:
+def _metrics(rows: Sequence[Row]) -> Iterator[JunitTest]:
     """The metrics of a comparison that were judged."""
     for row in rows:
         verdict = row.verdict
@@ -190,10 +189,10 @@ def _metrics(rows: Sequence[Row]) -> Iterator[Entry]:
             text += f", ratio {times(row.ratio)} {interval(row.low, row.high)}".rstrip()
         text = "; ".join(filter(None, (text, words.why(row))))
         suite, place = f"comparison of {row.check} on {row.place}", f"{row.place}.{row.check}"
-        yield Entry(suite, f"comparison.{place}", row.label, verdict, text)
+        yield JunitTest(suite, f"comparison.{place}", row.label, verdict, text)
 
 
-def _counts(entries: list[Entry]) -> dict[str, str]:
+def _counts(entries: list[JunitTest]) -> dict[str, str]:
     tags = Counter(TAGS.get(entry.verdict) for entry in entries)
     names = {"failures": "failure", "errors": "error", "skipped": "skipped"}
     counts = {name: str(tags[tag]) for name, tag in names.items()}
@@ -276,9 +275,10 @@ def _samples(report: Report) -> Iterator[Sample]:
     for key, members in grouped(pairs, lambda pair: (*pair[0].identity, pair[1].name)).items():
         labels, (_, last) = dict(zip(LABELS, key, strict=True)), members[-1]
         middle = statistics.median(metric.value for _, metric in members)  # of runs of a test
-        limits = {"reference": last.reference, "lower_bound": last.low, "upper_bound": last.high}
-        for name, value in {"measured": middle, **limits}.items():
-            yield name, value, last.unit, labels
+        yield "measured", middle, last.unit, labels
+        yield "reference", last.reference, last.unit, labels
+        yield "lower_bound", last.low, last.unit, labels
+        yield "upper_bound", last.high, last.unit, labels
     for row in rows:
         labels = dict(zip(LABELS, row.key, strict=True))
         if run is None:  # else the run has the newest value
@@ -334,11 +334,10 @@ def _accused(case: TestResult) -> list[str]:
     accuses = isinstance(reason, (Misplaced, *MACHINE_FAULTS)) and not isinstance(reason, REPORTED)
     if not accuses or not isinstance(reason, LaunchFault):
         return []
-    named = reason.accused
-    # By Slurm's names; of several nodes it is not known which one ran out of time or memory.
-    down = [node for node, _ in reason.down] if isinstance(reason, NodeFail) else []
-    nodes = down or expanded(reason.nodes)
-    if len(nodes) > 1 and not isinstance(reason, NodeFail):
+    named, nodes = reason.accused, expanded(reason.nodes)
+    if isinstance(reason, NodeFail):  # by Slurm's names
+        nodes = [node for node, _ in reason.down] or nodes
+    elif len(nodes) > 1:  # it is not known which one ran out of time or memory
         nodes = []
     hosts = {host: host if host in nodes else host.partition(".")[0] for host in case.record.hosts}
     accused = [host for host, node in hosts.items() if named & {host, node} or node in nodes]
@@ -351,7 +350,6 @@ def _accused(case: TestResult) -> list[str]:
 def as_json(verdict: RunVerdict) -> dict[str, Any]:
     """The verdict for verdict.json: in words, and under `reasons` as codes with their values."""
     kinds = {name: getattr(verdict, name) for name in verdict.REASONS}
-    request = asdict(verdict.request)
     records = {id(case.record): case.record for case in verdict.cases}
     places = {key: place for place, key in enumerate(records)}
     return {
@@ -365,7 +363,7 @@ def as_json(verdict: RunVerdict) -> dict[str, Any]:
         "interconnect": verdict.interconnect and verdict.interconnect.as_dict(),
         **{name: list(map(str, reasons)) for name, reasons in kinds.items()},
         "reasons": {name: [r.as_dict() for r in reasons] for name, reasons in kinds.items()},
-        **request,
+        **asdict(verdict.request),
         "launches": [as_data(record) for record in records.values()],
         "cases": [
             {**_case_as_json(case), "launch": places[id(case.record)]} for case in verdict.cases

@@ -10,9 +10,8 @@ from bisection.analysis.predict import predictions
 from bisection.core import paths
 from bisection.core.format import some
 from bisection.judge.evidence import Evidence
-from bisection.report import exports
-from bisection.report import run as run_report
-from bisection.report.model import Report
+from bisection.report import exports, verdict_text
+from bisection.report.report_data import Report
 from bisection.report.words import group
 from bisection.runs.run_verdict import RunVerdict
 from bisection.store.database import Session, Store
@@ -35,15 +34,8 @@ def gather(
     evidence: Evidence,
     of_run: bool = False,
 ) -> Report:
-    """The report on stored sessions, oldest first.
-
-    Args:
-        store: where they are stored.
-        sessions: those to report on.
-        run: the verdict on the newest, if it is known.
-        evidence: the comparison and the history of these sessions.
-        of_run: whether the report is part of that run.
-    """
+    """The report on stored sessions, oldest first, with what is known beside them; `run` is the
+    verdict on the newest, `of_run` whether the report is part of that run."""
     last = sessions[-1]
     named = [{"uuid": s.uuid, "start": s.start} for s in sessions]
     software = [last.facts.get(name) for name in ("compiler", "MPI", "libraries")]
@@ -70,7 +62,7 @@ def write(report: Report, folder: Path | str) -> dict[str, Path]:
 
 def write_verdict(verdict: RunVerdict, results: Path) -> None:
     """Writes the verdict on a run into its results folder: as text, JSON and JUnit."""
-    lines = [*run_report.text(verdict, verbose=True), ""]
+    lines = [*verdict_text.text(verdict, verbose=True), ""]
     paths.write_whole(results / "verdict.txt", "\n".join(lines))
     # By set-up: time, `debian` or `python`, name and version.
     installed = paths.text_of(paths.home() / "installed.txt").splitlines()

@@ -41,8 +41,5 @@ def commanded(label: str, command: str, indent: str = "") -> list[str]:
         if lines[-1] and len(f"{indent}    {lines[-1]} {word} \\") > WIDTH:
             lines.append("")
         lines[-1] += f" {word}" if lines[-1] else word
-    return [*wrapped(f"{label}:", indent=indent), *_continued(lines, f"{indent}    ")]
-
-
-def _continued(lines: list[str], indent: str) -> list[str]:
-    return [f"{indent}{line} \\" for line in lines[:-1]] + [f"{indent}{lines[-1]}"]
+    whole = f" \\\n{indent}    ".join(lines)
+    return [*wrapped(f"{label}:", indent=indent), *f"{indent}    {whole}".split("\n")]

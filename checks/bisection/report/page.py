@@ -15,9 +15,9 @@ from bisection.analysis.model import DrawnHistory
 from bisection.core import thresholds
 from bisection.core.format import amount, finite, plain, plural, short, utc
 from bisection.core.verdicts import COMPARED, Verdict
-from bisection.report.figures import sessions
-from bisection.report.figures.common import Group, draw, measured_cases
-from bisection.report.model import MARKS, STATES, Report
+from bisection.report.figures import session_figures
+from bisection.report.figures.common import FigureGroup, draw, measured_cases
+from bisection.report.report_data import MARKS, STATES, Report
 from bisection.report.sections import PURPOSE, Section, opening
 from bisection.report.sections import sections as contents
 from bisection.report.svg.style import embed, sparkline
@@ -25,7 +25,7 @@ from bisection.report.svg.style import embed, sparkline
 HERE = Path(__file__).resolve().parent
 # The page stays below this, in bytes, whatever is reported, as its figures take at most so much of
 # it; what does not fit is counted.
-LIMIT, FIGURES = 960_000, 450_000
+LIMIT, FIGURES = 960_000, 520_000
 SPARKLINES = 36  # that the page draws at most
 SHOWN = 12  # rows, notes and sparklines of a section: more are folded, or a phone scrolls for long
 CHANGED = (Verdict.REGRESSED, Verdict.MISSING, Verdict.NOT_MEASURED, Verdict.IMPROVED)
@@ -93,11 +93,9 @@ def tiles(report: Report) -> list[tuple[str, list[tuple[Verdict, int]]]]:
     metrics = [(verdict, comparison.count(verdict)) for verdict in COMPARED] if comparison else []
     events = [event for event in report.evidence.events if not event.accepted]
     levels = Counter(point.verdict for e in events for point in e.points if point.stands)
-    return [
-        ("Checks of the newest run", checks),
-        ("Metrics by their history", sorted(levels.items(), reverse=True)),
-        ("Metrics compared", metrics),
-    ]
+    history = sorted(levels.items(), reverse=True)
+    titles = "Checks of the newest run", "Metrics by their history", "Metrics compared"
+    return [*zip(titles, (checks, history, metrics), strict=True)]
 
 
 def sections(report: Report) -> list[Section]:
@@ -114,23 +112,23 @@ def sections(report: Report) -> list[Section]:
     return [section for section in parts.values() if section.shown]
 
 
-def figures(report: Report) -> dict[str, Iterable[Group]]:
+def figures(report: Report) -> dict[str, Iterable[FigureGroup]]:
     """Section -> figures, those first that must not be left out."""
     rows, expected = report.rows, report.comparison.expected if report.comparison else None
     cases = [*measured_cases(report.run.cases if report.run else ())]
     with_time = [case for case in cases if case.metrics.get("time", 0) > 0]
     return {
-        "speedups": sessions.speedups(rows, expected),
+        "speedups": session_figures.speedups(rows, expected),
         "network": _maps(report),
-        "methods": sessions.crossovers(with_time),
-        "npar": sessions.npar_curves(with_time),
-        "layouts": sessions.hybrids(with_time),
-        "shares": sessions.shares(with_time),
-        "sweeps": sessions.sweeps(cases),
+        "methods": session_figures.crossovers(with_time),
+        "npar": session_figures.npar_curves(with_time),
+        "layouts": session_figures.hybrids(with_time),
+        "shares": session_figures.shares(with_time),
+        "sweeps": session_figures.sweeps(cases),
     }
 
 
-def _maps(report: Report) -> Iterable[Group]:
+def _maps(report: Report) -> Iterable[FigureGroup]:
     if not report.evidence.blames:
         return ()
     from interconnect.maps import maps

@@ -1,7 +1,7 @@
 """Plans for people: how many nights a change takes, and which launches a night should have."""
 
 import shlex
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 from bisection.analysis.budget import NightlyLaunch, NightPlan
 from bisection.analysis.judging import Power
@@ -9,7 +9,7 @@ from bisection.core.format import number, plural, some, utc
 from bisection.core.grouping import grouped
 from bisection.core.identity import TestId
 from bisection.core.thresholds import LIMITS
-from bisection.report.tables import columns
+from bisection.report.text_tables import columns
 from bisection.runs.command import NAMES, launch_pattern, once, rerun
 from bisection.runs.run_verdict import Request
 from bisection.store.database import Session
@@ -76,8 +76,7 @@ def proposed(
         yield from columns(rows)
         if more := best.left_out[LISTED:]:
             yield f"and {plural(len(more), 'launch', 'launches')} that would add less"
-    tags = sessions[-1].tags
-    usual = Request()
+    tags, usual = sessions[-1].tags, Request()
     request = Request(
         tags.get("tier", usual.tier),
         tags.get("system", usual.system),
@@ -90,15 +89,12 @@ def proposed(
     yield f"run it: {rerun((), request)} --against {days}"
 
 
-def patterns(launches: Iterable[NightlyLaunch]) -> list[str]:
+def patterns(launches: Iterable[NightlyLaunch]) -> Iterator[str]:
     """ReFrame's patterns that select these launches, for each layout and its checks."""
     groups = grouped(launches, lambda launch: (launch.checks, launch.layout))
-    return [
-        launch_pattern(
-            TestId("", "", "", _any(checks), _any(each.case for each in group), layout, "")
-        )
-        for (checks, layout), group in groups.items()
-    ]
+    for (checks, layout), group in groups.items():
+        cases = _any(each.case for each in group)
+        yield launch_pattern(TestId("", "", "", _any(checks), cases, layout, ""))
 
 
 def _any(names: Iterable[str]) -> str:

@@ -17,14 +17,23 @@ from bisection.core.grouping import grouped
 from bisection.core.reasons.performance import SharedChange
 from bisection.core.thresholds import LIMITS
 from bisection.core.verdicts import Against, Verdict
-from bisection.report import run as run_report
-from bisection.report import tables, words
-from bisection.report.model import Report, headline
-from bisection.report.tables import Table, listing
+from bisection.report import verdict_text, words
+from bisection.report.report_data import Report, headline
+from bisection.report.text_tables import (
+    CELLS,
+    POINTS,
+    ROWS,
+    TextTable,
+    cells_table,
+    listing,
+    nodes_of,
+    rows_by_check,
+    rows_table,
+)
 from bisection.runs.run_verdict import RunVerdict, TestResult
 
 if TYPE_CHECKING:  # it loads matplotlib, which Markdown does not need
-    from bisection.report.figures.common import Group
+    from bisection.report.figures.common import FigureGroup
 
 PURPOSE = (
     "Bisection runs acceptance and regression tests for machines that run plane-wave, "
@@ -41,9 +50,9 @@ class Section:
     id: str
     title: str
     lead: str = ""
-    tables: list[Table] = field(default_factory=list)
+    tables: list[TextTable] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
-    groups: list["Group"] = field(default_factory=list)
+    groups: list["FigureGroup"] = field(default_factory=list)
     sparks: list[dict[str, Any]] = field(default_factory=list)
 
     @property
@@ -68,7 +77,7 @@ def opening(report: Report) -> Opening:
     state, title = headline(report)
     if network := report.interconnect:
         title = network.headline + (f". {title}" if not network.findings else "")
-    sentences = [f"The run: {run_report.sentence(run)}"] if run else []
+    sentences = [f"The run: {verdict_text.sentence(run)}"] if run else []
     if comparison is None:
         return Opening(state, title, sentences, "", [], "")
     sentences.append(f"Against earlier sessions: {words.sentence(comparison)}")
@@ -88,7 +97,7 @@ def sections(report: Report) -> Iterator[Section]:
         yield Section(name, title, lead, contents, notes)
 
 
-Content = tuple[str, list[Table], list[str]]  # lead, tables, notes
+Content = tuple[str, list[TextTable], list[str]]  # lead, tables, notes
 
 
 def _worse(report: Report) -> Content:
@@ -101,12 +110,12 @@ def _worse(report: Report) -> Content:
         or row.against == Against.BELOW
     ]
     titled = {words.CODES.capitalize(): codes, "": rows}
-    contents = [tables.rows_table(part, WORST, title) for title, part in titled.items()]
+    contents = [rows_table(part, WORST, title) for title, part in titled.items()]
     run = report.run
     reasons = [*run.slower[:WORST], *run.outliers[:WORST]] if run else []
     shared = (words.finding(each) for each in _shared(report, Verdict.REGRESSED))
     alarms = report.alarms[: words.MOST]
-    steps = [Table(*words.STEPS, words.next_steps(alarm), title=str(alarm)) for alarm in alarms]
+    steps = [TextTable(*words.STEPS, words.next_steps(alarm), title=str(alarm)) for alarm in alarms]
     return "", [*steps, *contents], [*shared, *map(str, reasons)]
 
 
@@ -117,7 +126,7 @@ def _better(report: Report) -> Content:
         if row.verdict == Verdict.IMPROVED or (row.outlier and (row.excess or 1) < 1)
     ]
     shared = [words.finding(each) for each in _shared(report, Verdict.IMPROVED)]
-    return "", [tables.rows_table(rows, WORST)], shared
+    return "", [rows_table(rows, WORST)], shared
 
 
 def _shared(report: Report, verdict: Verdict) -> list[SharedChange]:
@@ -138,15 +147,15 @@ def _failures(report: Report) -> Content:
         ("verdict", "verdict", lambda group: group.verdict),
         ("where", "text", lambda group: short(group.where, 200)),
         ("cause", "lines", lambda group: "\n".join(short(cause, 600) for cause in group.causes)),
-        ("nodes", "text", lambda group: tables.nodes_of(group.cases)),
+        ("nodes", "text", lambda group: nodes_of(group.cases)),
         ("rerun", "command", lambda group: short(group.rerun, 1200)),
         ("files", "files", lambda group: _files(group, report.folder)),
     )
     lead = "Tests that went wrong alike are one row. The command repeats them."
-    return lead, [listing(run_report.failure_groups(run), columns, tables.POINTS, "groups")], notes
+    return lead, [listing(verdict_text.failure_groups(run), columns, POINTS, "groups")], notes
 
 
-def _files(group: run_report.FailureGroup, folder: Path | None) -> str:
+def _files(group: verdict_text.FailureGroup, folder: Path | None) -> str:
     """Links from the report's folder to those of a group's files that exist, one per line."""
     pattern = Path(paths.ROOT, group.files)
     files = sorted(pattern.parent.glob(pattern.name)) if folder and group.files else []
@@ -154,13 +163,13 @@ def _files(group: run_report.FailureGroup, folder: Path | None) -> str:
 
 
 def _checks(report: Report) -> Content:
-    blocks = run_report.summary_blocks(report.run) if report.run else {}
-    kinds, room = ["text", "text", "num", "text", "text"], tables.CELLS // max(1, len(blocks))
+    blocks = verdict_text.summary_blocks(report.run) if report.run else {}
+    kinds, room = ["text", "text", "num", "text", "text"], CELLS // max(1, len(blocks))
     contents = [
-        replace(tables.cells_table(run_report.SUMMARY, kinds, rows, room), title=short(heading))
+        replace(cells_table(verdict_text.SUMMARY, kinds, rows, room), title=short(heading))
         for heading, rows in blocks.items()
     ]
-    return f"A line per kernel and case; {run_report.USED}.", contents, []
+    return f"A line per kernel and case; {verdict_text.USED}.", contents, []
 
 
 def _changes(report: Report) -> Content:
@@ -171,7 +180,7 @@ def _changes(report: Report) -> Content:
         ("after", "text", lambda change: short(change.after) or "none"),
     )
     notes = ["Nothing that is recorded."] if report.comparison and not changes else []
-    return "", [listing(changes, columns, tables.ROWS // 3, "changes")], notes
+    return "", [listing(changes, columns, ROWS // 3, "changes")], notes
 
 
 def _nodes(report: Report) -> Content:
@@ -182,7 +191,7 @@ def _nodes(report: Report) -> Content:
         ("jobs", "num", lambda suspect: str(suspect.jobs)),
     )
     lead = "A node is suspect if jobs on it take longer than the others."
-    return lead, [listing(report.suspects, columns, tables.ROWS // 3, "nodes")], []
+    return lead, [listing(report.suspects, columns, ROWS // 3, "nodes")], []
 
 
 def _network(report: Report) -> Content:
@@ -202,7 +211,7 @@ def _predicted(report: Report) -> Content:
     return lead, [predictions_table(report.predictions)], []
 
 
-def predictions_table(rows: Sequence[Prediction]) -> Table:
+def predictions_table(rows: Sequence[Prediction]) -> TextTable:
     """Patterns and transposes beside what the primitives say: a line per test and finding."""
     groups = grouped(rows, lambda row: (row.test, row.finding, row.bound))
 
@@ -217,7 +226,7 @@ def predictions_table(rows: Sequence[Prediction]) -> Table:
         ("turns on", "text", lambda group: group[0].bound),
         ("finding", "text", lambda group: group[0].finding),
     )
-    return listing(list(groups.values()), columns, tables.POINTS, "predictions")
+    return listing(groups.values(), columns, POINTS, "predictions")
 
 
 def _history(report: Report) -> Content:
@@ -248,7 +257,7 @@ def _restart(report: Report) -> Content:
         cases = [case for case in judged if case.check == check and case.metrics]
         values = ((head, "num", partial(_metric, name=name)) for head, name in columns.items())
         words = ((name, "text", attrgetter(name)) for name in ("case", "layout", "method"))
-        contents.append(listing(cases, (*words, *values), tables.ROWS // 3, "tests"))
+        contents.append(listing(cases, (*words, *values), ROWS // 3, "tests"))
     lead = "Restart files are written to disk and read by other ranks; small files are not synced."
     return lead, contents, []
 
@@ -268,7 +277,7 @@ def _rows(report: Report) -> Content:
     scopes = words.scopes(report.rows)
     lead = "Every metric that was compared, the worst first."
     lead += f" The verdicts hold for {scopes[0]}." if len(scopes) == 1 else ""
-    return lead, tables.rows_by_check(report.rows), []
+    return lead, rows_by_check(report.rows), []
 
 
 # identifier -> title; the content, or the lead of a section of figures alone

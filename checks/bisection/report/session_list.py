@@ -10,7 +10,7 @@ from bisection.analysis.propose import ALIKE
 from bisection.core import paths
 from bisection.core.format import plural, short, some, utc
 from bisection.report.lines import WIDTH, wrapped
-from bisection.report.tables import columns
+from bisection.report.text_tables import columns
 from bisection.store.database import Session, Store, Tally
 from bisection.store.marks import results_of
 from bisection.store.selection import NONE_STORED

@@ -48,7 +48,6 @@ def why(row: Row) -> str:
 
 
 def direction(finding: SharedChange) -> Verdict:
-    """Whether a change that metrics share is for the worse or for the better."""
     return Verdict.REGRESSED if finding.ratio > 1 else Verdict.IMPROVED
 
 

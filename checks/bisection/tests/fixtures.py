@@ -18,7 +18,7 @@ from bisection.cli import BISECTION, main
 from bisection.core import paths
 from bisection.kernels import tables
 from bisection.kernels.spack import externals, program
-from bisection.report.text import comparison_as_json, comparison_text
+from bisection.report.comparison_text import comparison_as_json, comparison_text
 from bisection.sites.site_files import load_site
 from bisection.store.selection import select
 

@@ -28,13 +28,14 @@ from bisection.core.reasons.launches import MpiAbort, TestFailed
 from bisection.core.verdicts import Verdict
 from bisection.judge.evidence import Evidence
 from bisection.report import page as pages
-from bisection.report.model import Report
+from bisection.report.report_data import Report
 from bisection.runs.run_verdict import JudgedMetric, RunVerdict
 from bisection.store.database import Session
 from interconnect.blame import judge
 
 NIGHT = 86400.0
 MADE = 1795248000.0  # 2026-11-21 08:00 UTC
+XLINK = "http://www.w3.org/1999/xlink"
 HOSTILE = "</script><script>alert(1)</script><b>&\"'`|$x_1$ \x1b[31m\x00{{ 7*7 }} --> ]]>"
 PLACE = {"system": "localhost", "partition": "default", "environ": "system"}
 METRIC = {**PLACE, "check": "transpose", "case": "cnt40", "layout": "mpi", "method": "shm"}
@@ -257,7 +258,6 @@ class Page:
     """The content of a page, which is XML but for its elements without an end."""
 
     def __init__(self, text):
-        text = text.replace("<html", '<html xmlns:xlink="xlink"', 1)
         self.root = ET.fromstring(re.sub(r"<(meta [^>]*)>", r"<\1/>", text))
         for style in self.root.iterfind(".//{*}style"):
             style.text = ""
@@ -286,7 +286,7 @@ def page(report):
     text = pages.html(report)
     parsed = Page(text)
     assert len(text.encode()) < 1_000_000
-    ids, urls = parsed.values("id"), parsed.values("href", "{xlink}href", "src")
+    ids, urls = parsed.values("id"), parsed.values("href", f"{{{XLINK}}}href", "src")
     assert len(ids) == len(set(ids)), "two elements with one identifier"
     refs = {url[1:] for url in urls if url.startswith("#")}
     refs.update(*map(str.split, parsed.values("aria-labelledby")))

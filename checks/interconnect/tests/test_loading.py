@@ -12,5 +12,5 @@ def test_a_run_of_one_node_loads_it_only_for_a_verdict_on_the_network(
     monkeypatch.setenv("PYTHONPROFILEIMPORTTIME", "1")
     run = bisection(selected=("-n", "^(pairs|network%method=pingpong)"), tier=tier)
     loaded = set(re.findall(r"(?m)^import time:.* ([\w.]+)$", run.text))
-    assert loaded >= {"bisection.judge.network", "bisection.report.figures.sessions"}
+    assert loaded >= {"bisection.judge.network", "bisection.report.figures.session_figures"}
     assert ("interconnect" in loaded) == loads

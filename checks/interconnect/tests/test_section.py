@@ -16,7 +16,7 @@ from bisection.judge import decision, network
 from bisection.judge.evidence import Evidence
 from bisection.report import exports
 from bisection.report import page as pages
-from bisection.report.run import counted
+from bisection.report.verdict_text import counted
 from bisection.runs.run_verdict import Request, RunVerdict
 from interconnect import maps
 from interconnect.blame import judge

@@ -13,8 +13,8 @@ from pathlib import Path
 from bisection.core.format import plural
 from bisection.core.verdicts import Exit
 from bisection.report.lines import wrapped
-from bisection.report.run import NAMES
-from bisection.report.tables import indented
+from bisection.report.text_tables import indented
+from bisection.report.verdict_text import NAMES
 from workshop.testbed.faults import named
 from workshop.testbed.ladder import LADDER, STATES, Host, Outcome, tried
 

@@ -14,12 +14,12 @@ from bisection.advice import sources
 from bisection.core.format import NONE, number, utc
 from bisection.kernels import tables
 from bisection.kernels.layouts import LAYOUTS
-from bisection.report.figures.common import Group, Panel, draw, ends_of
+from bisection.report.figures.common import FigureGroup, Panel, draw, ends_of
 from bisection.report.page import FIGURES, page_template
 from bisection.report.sections import Opening, Section
 from bisection.report.svg.plots import Bar, Curve, bars_svg, curves_svg
 from bisection.report.svg.style import BLUE, GREY, RING, Legend, Style, legend_of, symbol
-from bisection.report.tables import Table, cells_table
+from bisection.report.text_tables import TextTable, cells_table
 from papers import observables
 from papers.observables import Lookup, Point, Unmeasured
 from workshop.papers.judging import Judged, Part
@@ -126,7 +126,7 @@ def _inverse(curve: Curve, unit: float) -> Curve:
     return Curve(curve.style, points, best)
 
 
-def _table(across: str, curves: dict[str, Curve]) -> Table:
+def _table(across: str, curves: dict[str, Curve]) -> TextTable:
     """A row per x, a column per curve."""
     xs = sorted({x for curve in curves.values() for x in curve.points})
     cells = (
@@ -153,7 +153,7 @@ def _is_of(machine: str, case: str, part: Part) -> bool:
     return (part.observable.machine, part.observable.case) == (machine, case)
 
 
-def _gww(lookup: Lookup, notes: _Notes) -> list[Group]:
+def _gww(lookup: Lookup, notes: _Notes) -> list[FigureGroup]:
     groups = []
     for figure, (machine, case) in GWW.items():
         counts = _counts(machine, "transpose", case)
@@ -175,14 +175,14 @@ def _gww(lookup: Lookup, notes: _Notes) -> list[Group]:
         title = f"Figure {figure}: {case} on {machine}"
         panel = Panel("", f"{title}; {ends_of(list(ups.values()))}", plot)
         says = f"The paper prints no values of this figure. {says}"
-        groups.append(Group(title, [panel], _table("cores", ups), legend, says))
+        groups.append(FigureGroup(title, [panel], _table("cores", ups), legend, says))
     return groups
 
 
 # ---- VASP, appendix B ----
 
 
-def _npar(lookup: Lookup, notes: _Notes) -> list[Group]:
+def _npar(lookup: Lookup, notes: _Notes) -> list[FigureGroup]:
     machine, case = "hector-xt4", "bench1"
     panels: list[Panel] = []
     columns: dict[str, Curve] = {}
@@ -215,7 +215,7 @@ def _npar(lookup: Lookup, notes: _Notes) -> list[Group]:
     says = notes.of(lambda part: part.observable.kernel == "npar" and "npar_" in
                     part.observable.expression)  # fmt: skip
     title = "Appendix B: benchmark 1"
-    return [Group(title, panels, _table("NPAR", columns), _both(looks), says)]
+    return [FigureGroup(title, panels, _table("NPAR", columns), _both(looks), says)]
 
 
 def _both(looks: dict[str, Style]) -> Legend:
@@ -252,7 +252,7 @@ def _is_of_test(test: int, metric: str, part: Part) -> bool:
     return part.observable.case == f"test{test}" and (f".{metric}[" in words if metric else plain)
 
 
-def _dlpoly(lookup: Lookup, notes: _Notes) -> list[Group]:
+def _dlpoly(lookup: Lookup, notes: _Notes) -> list[FigureGroup]:
     groups = []
     for figure, (up, test, clusters, metric, unit) in DLPOLY.items():
         panels: list[Panel] = []
@@ -279,7 +279,7 @@ def _dlpoly(lookup: Lookup, notes: _Notes) -> list[Group]:
             title = f"Figure {figure}: {up}, test {test}"
             legend = _both(looks)
             says = notes.of(partial(_is_of_test, test, metric))
-            groups.append(Group(title, panels, _table("cores", columns), legend, says))
+            groups.append(FigureGroup(title, panels, _table("cores", columns), legend, says))
     return groups
 
 
@@ -328,7 +328,7 @@ def _upgrade() -> list[tuple[str, str, int, float]]:
         ]
 
 
-def _hpcx(lookup: Lookup, rows: Sequence[Judged]) -> list[Group]:
+def _hpcx(lookup: Lookup, rows: Sequence[Judged]) -> list[FigureGroup]:
     bars = [
         Bar(f"{code} {data}".strip(), f"published, {cores} processors", "", ratio, None, None,
             GREY, "")
@@ -353,4 +353,4 @@ def _hpcx(lookup: Lookup, rows: Sequence[Judged]) -> list[Group]:
     hollow = {"marker": "s", "linestyle": "none"}
     legend = [(symbol(color=GREY, **hollow), "published, by the text of the paper"),
               (symbol(color=BLUE, **hollow), "our kernels, simulated")]  # fmt: skip
-    return [Group(title, [panel], table, legend)]
+    return [FigureGroup(title, [panel], table, legend)]

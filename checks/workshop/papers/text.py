@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from bisection.core.format import number, plural, some
 from bisection.core.thresholds import LIMITS
 from bisection.report.lines import wrapped
-from bisection.report.tables import indented
+from bisection.report.text_tables import indented
 from papers.observables import needed
 from workshop.papers import simulation
 from workshop.papers.judging import Judged, Part, Shown, counts, numbers

@@ -9,7 +9,7 @@ from bisection.core.format import amount, duration, plural
 from bisection.kernels import results, tables
 from bisection.kernels.local import Estimate
 from bisection.kernels.results import Result, disturbed
-from bisection.report.tables import indented
+from bisection.report.text_tables import indented
 from workshop.peers import (
     AT_LEAST,
     WITHIN,

@@ -11,7 +11,7 @@ from bisection.core.identity import IDENTITY, Geometry, TestId, parsed
 from bisection.core.verdicts import Verdict
 from bisection.report.svg.plots import Curve
 from bisection.report.svg.style import Legend, layout_rank
-from bisection.report.tables import Table, cells_table
+from bisection.report.text_tables import TextTable, cells_table
 from bisection.runs.run_verdict import TestResult
 
 GROUPS, PANELS = 8, 24  # that a section shows at most; the rest is counted
@@ -33,40 +33,38 @@ class Panel:
 
 
 @dataclass
-class Group:
+class FigureGroup:
     """Panels that share a legend and, beneath them, a table."""
 
     title: str
     panels: list[Panel]
-    table: Table
+    table: TextTable
     legend: Legend = field(default_factory=list)
     note: str = ""
 
     @property
-    def beside(self) -> int:
-        """Returns how many panels are beside each other where there is room."""
+    def beside(self) -> int:  # panels, where there is room
         count = len(self.panels)
         return count if count < 3 else 2 if count == 4 else 3
 
 
-def draw(groups: Sequence[Group], room: int) -> tuple[list[Group], int]:
+def draw(groups: Sequence[FigureGroup], room: int) -> tuple[list[FigureGroup], int]:
     """Draws the groups of a section as far as there is room, in bytes; returns them and the room
     that is left."""
     each = max(2, PANELS // max(len(groups), 1))
     shown = []
     for group in groups[:GROUPS]:
-        kept = replace(group, panels=group.panels[:each])
-        panels = []
-        for panel in kept.panels:
-            if room <= 0:
-                break
-            panels.append(replace(panel, svg=panel.draw(width=WIDTHS[kept.beside])))
-            room -= len(panels[-1].svg) + len(panel.describe)
-        if panels:
+        drawn = replace(group, panels=group.panels[:each])
+        for panel in drawn.panels:
+            panel.svg = panel.draw(width=WIDTHS[drawn.beside]) if room > 0 else ""
+            room -= len(panel.svg) + len(panel.describe)
+        drawn.panels = [panel for panel in drawn.panels if panel.svg]
+        if drawn.panels:
             room -= sum(len(cell) + 60 for row in group.table.rows for cell in row)
-            left = len(group.panels) - len(panels)
-            note = f"{group.note} {plural(left, 'more figure')} not drawn." if left else group.note
-            shown.append(replace(kept, panels=panels, note=note.strip()))
+            left = len(group.panels) - len(drawn.panels)
+            more = f" {plural(left, 'more figure')} not drawn." if left else ""
+            drawn.note = (group.note + more).strip()
+            shown.append(drawn)
     if shown and len(shown) < len(groups):
         names = ", ".join(group.title for group in groups[len(shown) :])
         shown[-1].note += f" Left out to keep this page small: {short(names)}."
@@ -74,7 +72,6 @@ def draw(groups: Sequence[Group], room: int) -> tuple[list[Group], int]:
 
 
 def ends_of(curves: Iterable[Curve]) -> str:
-    """Ends of each curve, in words."""
     texts = []
     for curve in curves:
         (first, at_first), (last, at_last) = min(curve.points.items()), max(curve.points.items())
@@ -82,7 +79,7 @@ def ends_of(curves: Iterable[Curve]) -> str:
     return "; ".join(texts[:12])
 
 
-def pivot(names: Sequence[str], cells: Iterable[tuple[tuple[str, ...], str, str]]) -> Table:
+def pivot(names: Sequence[str], cells: Iterable[tuple[tuple[str, ...], str, str]]) -> TextTable:
     """A table of cells, each (key, column, text): a row per key, under `names`, and a column per
     kind of value."""
     rows: dict[tuple[str, ...], dict[str, str]] = {}
@@ -105,8 +102,7 @@ class MeasuredCase(TestId):
 
     @property
     def time(self) -> float:
-        """The time (s)."""
-        return self.metrics["time"]
+        return self.metrics["time"]  # s
 
     @property
     def took(self) -> str:
@@ -152,13 +148,9 @@ def by_check(cases: Iterable[MeasuredCase]) -> Iterator[tuple[str, str, list[Mea
         for (*_, check), members in split(group, *names).items():
             partitions = {case.partition for case in members}
             where = f"{system}:{partitions.pop()}" if len(partitions) == 1 else system
-            by_case = split(members, "case").values()
-            ordered = [
-                case
-                for part in by_case
-                for case in sorted(part, key=lambda case: (case.cores, layout_rank(case.layout)))
-            ]
-            yield check, f"{check} on {where}, environment {environ}", ordered
+            order = {case: place for place, (case,) in enumerate(split(members, "case"))}
+            members.sort(key=lambda c: (order[c.case], c.cores, layout_rank(c.layout)))
+            yield check, f"{check} on {where}, environment {environ}", members
 
 
 def baseline(cases: Sequence[MeasuredCase]) -> str:

@@ -15,6 +15,9 @@ if TYPE_CHECKING:  # takes most of a second, which pages without figures spare
     from matplotlib.figure import Figure
 
 
+INKED = {"color": INK, "markeredgecolor": INK}
+
+
 @dataclass
 class Bar:
     """A speed-up with its interval."""
@@ -53,7 +56,6 @@ def _log_axis(axes: Axes, name: str, low: float, high: float, form: Any = "{x:g}
 
 
 def _ticks(axes: Axes, name: str, ticks: Sequence[float], form: Any) -> None:
-    """Puts ticks at these numbers only."""
     from matplotlib.ticker import NullLocator
 
     axis = getattr(axes, f"{name}axis")
@@ -81,28 +83,20 @@ def bars_svg(bars: Sequence[Bar], expected: float | None, width: int) -> Figure:
         axes.barh(y, bar.ratio - 1, 0.46, left=1, color=bar.colour, hatch=bar.hatch,
                   edgecolor=style.PAPER, linewidth=0)  # fmt: skip
         if bar.low is not None and bar.high is not None:
-            axes.plot(
-                [bar.low, bar.high], [y, y], "|-", color=INK, linewidth=1.2, markeredgecolor=INK
-            )
+            axes.plot([bar.low, bar.high], [y, y], "|-", linewidth=1.2, **INKED)
         axes.text(-gap, y - 0.17, short(bar.label, 44), weight="bold", ha="right", **look)
         axes.text(-gap, y + 0.21, short(bar.place, 60), ha="right", **little)
         axes.text(1 + gap, y - 0.17, f"{times(bar.ratio)}  {bar.words}", weight="bold", **look)
         axes.text(1 + gap, y + 0.21, interval(bar.low, bar.high), **little)
-    levels: list[tuple[float, str, dict[str, Any]]] = [
-        (1.0, "as before", {"color": INK, "linewidth": 1.1})
-    ]
+    levels: list[tuple[float, str, str, float, Any]] = [(1.0, "as before", INK, 1.1, "-")]
     if expected:
-        look = {"color": style.EXPECTED, "linewidth": 1.6, "linestyle": (0, (5, 3))}
-        levels.append((expected, f"expected {times(expected)}", look))
-    above: dict[str, Any] = {
-        "xycoords": axes.get_xaxis_transform(),
-        "textcoords": "offset points",
-    }
-    for level, text, look in levels:
-        axes.axvline(level, **look)
+        named = f"expected {times(expected)}"
+        levels.append((expected, named, style.EXPECTED, 1.6, (0, (5, 3))))
+    for level, text, colour, wide, dash in levels:
+        axes.axvline(level, color=colour, linewidth=wide, linestyle=dash)
         shift, side = (-2, "right") if level < max(levels)[0] else (2, "left")
-        above |= {"ha": side, "xytext": (shift, 3), "color": look["color"], "size": FONT - 1}
-        axes.annotate(text, (level, 1), **above)
+        axes.annotate(text, (level, 1), (shift, 3), axes.get_xaxis_transform(), "offset points",
+                      ha=side, color=colour, size=FONT - 1)  # fmt: skip
     axes.set_xlabel("speed-up: 1 is as before (logarithmic)", fontsize=FONT - 0.5)
     return figure
 
@@ -117,17 +111,9 @@ def curves_svg(
     ideal: int | None = None,
     unit: str = "",
 ) -> Figure:
-    """Lines with markers.
-
-    Args:
-        curves: the lines.
-        across: the title of the x axis; bytes are sizes of messages.
-        up: the title of the y axis.
-        width: pixels.
-        log: names of the logarithmic axes: x, xy.
-        ideal: draws y = x / ideal.
-        unit: of y: s, B; none of a ratio.
-    """
+    """Lines with markers, `width` pixels wide. `across` and `up`: titles of the axes; bytes are
+    sizes of messages. `log`: names of the logarithmic axes: x, xy. `unit` of y: s, B; none of a
+    ratio. `ideal` draws y = x / ideal."""
     from matplotlib.ticker import EngFormatter
 
     figure, axes = plot(width, 280 if width > 400 else 240, (46, 38, 12, 22))
@@ -203,13 +189,7 @@ def stacks_svg(labels: Sequence[str], values: Sequence[Sequence[float]], width: 
             axes.barh(row, 100 * part, 0.66, left=start, linewidth=0.4, **style.filled(index))
             start += 100 * part
         text = f"{start:.2g}%" if start < 10 else f"{start:.0f}%"
-        axes.annotate(
-            text,
-            (start, row),
-            size=FONT - 1,
-            xytext=(4, 0),
-            textcoords="offset points",
-            va="center",
-        )
+        look = {"textcoords": "offset points", "va": "center", "size": FONT - 1}
+        axes.annotate(text, (start, row), (4, 0), **look)
     axes.set_xlim(0, max(1.0, min(100.0, 105 * max(map(sum, values)))))
     return figure

@@ -6,7 +6,6 @@ import functools
 import html
 import io
 import itertools
-import re
 import statistics
 import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -24,21 +23,11 @@ if TYPE_CHECKING:  # takes most of a second, which pages without figures spare
     from matplotlib.figure import Figure
 
 STYLE = matplotlib.rc_params_from_file(Path(__file__).with_name("page.mplstyle"))
-# These become CSS variables in the page, so that a dark page has light lines.
 INK, MUTED, GRID, PAPER = (
     STYLE[name] for name in ("text.color", "axes.edgecolor", "grid.color", "lines.markeredgecolor")
 )
 EXPECTED = "#a0468c"  # the line of what a change should give
 WORSE, BETTER = "#a83a00", "#005a8c"  # where a level begins
-VARIABLES = {
-    WORSE: "--bad",
-    BETTER: "--better",
-    INK: "--ink",
-    MUTED: "--muted",
-    GRID: "--grid",
-    PAPER: "--paper",
-    EXPECTED: "--expected",
-}
 FONT = STYLE["font.size"]
 COLOURS = tuple(STYLE["axes.prop_cycle"].by_key()["color"])
 MARKERS = ("o", "s", "^", "D", "v", "P", "X", "<", ">", "p")
@@ -50,6 +39,22 @@ IDEAL = {"color": MUTED, "linewidth": 1, "linestyle": (0, (1, 3))}
 RING = {"marker": "o", "markerfacecolor": "none", "markeredgecolor": INK, "markersize": 13,
         "markeredgewidth": 1.2, "linestyle": "none"}  # fmt: skip
 PREFIX = "\ue000"  # stands before every identifier until the drawing is put into a page
+# What of matplotlib's SVG a page has otherwise: colours, so that a dark page has light lines; its
+# own font; pixels; identifiers.
+IN_PAGE = {
+    WORSE: "var(--bad)",
+    BETTER: "var(--better)",
+    INK: "var(--ink)",
+    MUTED: "var(--muted)",
+    GRID: "var(--grid)",
+    PAPER: "var(--paper)",
+    EXPECTED: "var(--expected)",
+    "font-family: 'DejaVu Sans'; ": "",
+    'pt"': '"',
+    ' id="': f' id="{PREFIX}',
+    'href="#': f'href="#{PREFIX}',
+    "url(#": f"url(#{PREFIX}",
+}
 
 
 # ---- SVG ----
@@ -67,7 +72,11 @@ def drawn(function: Callable[..., Figure]) -> Callable[..., str]:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")  # letters that DejaVu lacks: a page has more fonts
                 figure.savefig(text, format="svg", metadata=nothing, transparent=True)
-        return _clean(text.getvalue())
+        svg = "".join(map(str.strip, text.getvalue().splitlines()))
+        svg = svg[svg.index("<svg") :]
+        for old, new in IN_PAGE.items():
+            svg = svg.replace(old, new)
+        return svg
 
     return draw
 
@@ -83,31 +92,6 @@ def plot(
     figure = Figure(figsize=(width / 72, height / 72), dpi=72)
     box = (left / width, bottom / height, (width - left - right) / width)
     return figure, figure.add_axes((*box, (height - bottom - top) / height))
-
-
-def _clean(text: str) -> str:
-    """matplotlib's file as an element of the size of its place, in the page's font and colours,
-    without identifiers that nothing refers to."""
-    used = set(re.findall(r"#([\w.-]+)", text))
-    ((width, height), *_) = re.findall(r'viewBox="0 0 (\S+) ([^"]+)"', text)
-    text = re.sub(r".*?<svg [^>]*>\s*<defs>.*?</defs>", "", text, count=1, flags=re.DOTALL)
-
-    def attribute(match: re.Match[str]) -> str:
-        name, value = match[1], " ".join(match[2].split())
-        if name == "id":
-            return f' id="{PREFIX}{value}"' if value in used else ""
-        if not value.startswith("data:"):
-            value = re.sub(r"(\.\d\d)\d+", r"\1", value)
-            value = re.sub(r"^#(?=[mphi])|(?<=url\()#", f"#{PREFIX}", value)
-        for colour, variable in VARIABLES.items():
-            value = value.replace(colour, f"var({variable})")
-        value = value.replace("font-family: 'DejaVu Sans'; ", "")
-        return f' {name}="{value}"'
-
-    text = re.sub(r' ([\w:-]+)="([^"<]*)"', attribute, text)
-    text = re.sub(r">\s*\n\s*<", "><", text).strip()
-    style = f"max-width:{1.15 * float(width):.0f}px"
-    return f'<svg viewBox="0 0 {width} {height}" style="{style}">{text}'
 
 
 def embed(svg: str, prefix: str, title: str = "", describe: str = "") -> str:
@@ -143,7 +127,6 @@ class Style:
         )
 
     def marked(self, hollow: bool = False) -> dict[str, Any]:
-        """How matplotlib draws its markers."""
         look = {"color": self.colour, "marker": self.marker, "linestyle": "none"}
         edge = {"markerfacecolor": PAPER, "markeredgecolor": self.colour, "markeredgewidth": 1.6}
         return look | (edge if hollow else {})
@@ -154,7 +137,6 @@ def numbered(names: Iterable[str]) -> dict[str, Style]:
 
 
 def of_layouts(layouts: Iterable[str]) -> dict[str, Style]:
-    """The styles of layouts, the same in all figures; ours in their order, then others by name."""
     names = sorted(set(layouts), key=layout_rank)
     return {name: Style.number(layout_rank(name)[0]) for name in names}
 
@@ -178,7 +160,6 @@ def legend_of(styles: Mapping[str, Style], before: str = "", lines: bool = True)
 
 
 def _key() -> tuple[Figure, Axes]:
-    """An empty drawing of the size of a legend's symbol."""
     figure, axes = plot(32, 14)
     axes.set(xlim=(0, 32), ylim=(0, 14))
     axes.set_axis_off()
@@ -211,13 +192,9 @@ def filled(index: int) -> dict[str, Any]:
 
 @drawn
 def sparkline(values: Sequence[Any], points: Sequence[int], better: str) -> Figure:
-    """A metric's history as a small figure.
-
-    Args:
-        values: the metric in each session; what is no number is left out.
-        points: indices where a new level begins: each gets a tick and a triangle, down for worse.
-        better: lower | higher.
-    """
+    """A metric's history as a small figure; what is no number is left out. `points` are indices
+    where a new level begins: each gets a tick and a triangle, down for worse. `better`: lower |
+    higher."""
     figure, axes = plot(240, 46, (6, 3, 6, 9))
     axes.set_axis_off()
     known = {index: value for index, value in enumerate(values) if finite(value)}

@@ -11,7 +11,7 @@ from bisection.analysis import model
 from bisection.core.reasons.base import clause
 from bisection.core.verdicts import Scope, Verdict
 from bisection.judge import decision
-from bisection.report.text import comparison_text
+from bisection.report.comparison_text import comparison_text
 from bisection.report.words import sentence, why
 
 

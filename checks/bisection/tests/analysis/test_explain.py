@@ -17,8 +17,8 @@ from bisection.core.reasons.performance import SharedChange
 from bisection.core.verdicts import Verdict
 from bisection.kernels import fits
 from bisection.kernels.results import point_label
+from bisection.report.comparison_text import comparison_text, history_text
 from bisection.report.sections import sections
-from bisection.report.text import comparison_text, history_text
 
 GEOMETRY = Geometry(8, 16, 1)
 SIZES = [8 << power for power in range(18)]

@@ -15,7 +15,7 @@ from bisection.core.verdicts import Verdict
 from bisection.judge import alarms
 from bisection.judge.alarms import alarms_of
 from bisection.report import words as happened
-from bisection.report.text import history_text
+from bisection.report.comparison_text import history_text
 from bisection.store.database import Session
 from bisection.store.nights import Nights
 from bisection.store.selection import select

@@ -10,7 +10,7 @@ from bisection.core.reasons.base import Text
 from bisection.core.reasons.launches import LeftOut
 from bisection.core.verdicts import COMPARED, Against, Verdict
 from bisection.judge import decision
-from bisection.report.text import comparison_text
+from bisection.report.comparison_text import comparison_text
 from bisection.report.words import sentence, why
 
 

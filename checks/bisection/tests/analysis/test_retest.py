@@ -21,8 +21,8 @@ from bisection.judge.evidence import Evidence, Retest
 from bisection.night import night as steps
 from bisection.night.measure import request_of_retest
 from bisection.report.exports import nodecheck
-from bisection.report.model import Report
-from bisection.report.run import counted
+from bisection.report.report_data import Report
+from bisection.report.verdict_text import counted
 from bisection.runs.run_verdict import Request, RunVerdict
 from bisection.store.database import Metric
 from bisection.store.selection import SLOWER

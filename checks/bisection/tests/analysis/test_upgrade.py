@@ -10,7 +10,7 @@ from bisection.analysis import model
 from bisection.analysis.judging import explain
 from bisection.core.reasons.base import clause
 from bisection.core.verdicts import Against
-from bisection.report.text import comparison_text
+from bisection.report.comparison_text import comparison_text
 
 
 def test_published_upgrade(compared):

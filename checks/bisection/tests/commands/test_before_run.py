@@ -91,22 +91,28 @@ def test_files_that_cannot_be_used_are_usage(house, capsys, file, old, new, says
 SLURM = '"scheduler": "squeue", "access": ["--account=a", "--partition={}"]'
 
 
+SHOWN = "PartitionName=batch Nodes=n1\\nPartitionName=debug.q Nodes=n1\\n"
+QUEUES = f'[ "$*" = "show partition --all -o" ] && printf "{SHOWN}"'
+
+
 @pytest.mark.parametrize(
-    ("queue", "unknown"),
+    ("queue", "unknown", "scontrol"),
     [
-        ("batch", None),
-        ("batch,debug.q", None),
-        ("bacth", "bacth"),
-        ("batch,debug", "debug"),
-        ('bacth", "-M big', None),  # a queue of another cluster
+        ("batch", None, QUEUES),
+        ("batch,debug.q", None, QUEUES),
+        ("bacth", "bacth", QUEUES),
+        ("batch,debug", "debug", QUEUES),
+        ('bacth", "-M big', None, QUEUES),  # a queue of another cluster
+        ("bacth", None, "exit 1"),  # names no queues
     ],
 )
-def test_a_queue_that_slurm_does_not_know_is_refused(house, capsys, commands, queue, unknown):
+def test_a_queue_that_slurm_does_not_know_is_refused(
+    house, capsys, commands, queue, unknown, scontrol
+):
     """Each of its launches would be refused, one after the other."""
     change(house / SITE, '"scheduler": "local"', SLURM.format(queue))
     commands("sinfo", "echo batch")
-    shown = "PartitionName=batch Nodes=n1\\nPartitionName=debug.q Nodes=n1\\n"
-    commands("scontrol", f'[ "$*" = "show partition --all -o" ] && printf "{shown}"')
+    commands("scontrol", scontrol)
     arguments = ["run", "--tier", "quick", "-n", "tiny"]
     if unknown is None:
         with pytest.raises(Started):
@@ -117,14 +123,6 @@ def test_a_queue_that_slurm_does_not_know_is_refused(house, capsys, commands, qu
     assert f": queue {unknown} does not exist; there are batch, debug.q\n" in text
     assert text.startswith(f"bisection run: error: {SITE}:")
     assert not (house / "home" / "results").exists()
-
-
-def test_a_slurm_that_names_no_queues_keeps_no_run_back(house, commands):
-    change(house / SITE, '"scheduler": "local"', SLURM.format("batch"))
-    commands("sinfo", "echo batch")
-    commands("scontrol", "exit 1")
-    with pytest.raises(Started):
-        cli.main(["run", "--tier", "quick", "-n", "tiny"])
 
 
 def test_the_exit_code_does_not_depend_on_a_reader(monkeypatch):

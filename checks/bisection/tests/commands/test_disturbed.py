@@ -25,7 +25,7 @@ from bisection.judge import decision, rule
 from bisection.kernels import results
 from bisection.night import night as steps
 from bisection.night.measure import request_of_reruns
-from bisection.report import run as run_report
+from bisection.report import verdict_text
 from bisection.runs.run_verdict import JudgedMetric, Request, RunVerdict
 
 BUSY = "other processes use 1.5 of 2 cores (grep 1.4)"
@@ -193,7 +193,7 @@ def test_a_sweep_over_nodes_is_not_repeated():
     ],
 )
 def test_a_remark_on_a_launch_is_a_note(remark, says):
-    (note,) = run_report.notes(run_of({"a": 0.0}, remarks={"a": remark}))
+    (note,) = verdict_text.notes(run_of({"a": 0.0}, remarks={"a": remark}))
     assert "transpose a mpi" in note
     assert says in note
 
@@ -211,13 +211,13 @@ def test_a_launch_that_was_disturbed_or_stopped_is_not_measured(rerun, stopped, 
     night = rule(run)
     assert decision.of_run(night) == Exit.NOT_MEASURED
     right = "NOT MEASURED: all 2 answers are right; the times of 2 were disturbed"
-    assert run_report.counted(night) == right
+    assert verdict_text.counted(night) == right
     beside = with_case(run, 3, verdict=Verdict.FAIL, reason=Text("verification did not pass"))
-    assert run_report.counted(rule(beside)).endswith("of 2 checks passed, 1 failed, 1 disturbed")
-    (group,) = run_report.failure_groups(night)
+    assert verdict_text.counted(rule(beside)).endswith("of 2 checks passed, 1 failed, 1 disturbed")
+    (group,) = verdict_text.failure_groups(night)
     assert (len(group.cases), len(group.causes)) == (2, 1 + len(stopped))
     assert group.rerun.endswith("--wait 30m")
-    step = joined("\n".join(run_report.next_step(night)))
+    step = joined("\n".join(verdict_text.next_step(night)))
     assert step == f"next: rerun {when}: {group.rerun}"
     assert night.judged[0].reason == stopped.get("a", Disturbed(fraction=1.0))
     night, _ = rerun(run, run_of({"a": 0.0, "b": 0.0}))

@@ -205,6 +205,14 @@ CMAKE = "echo 'CMake Error: Could NOT find MPI' >&2; exit 1"
 BUILD = r"no space left on \S+ \(\d+ MB free, a build takes 24 MB\): CMake Error: Could NOT"
 
 
+def unshare(folder):
+    """The beginning of a command that may mount file systems of its own."""
+    words = ["unshare", "--mount", "--map-root-user"]
+    if subprocess.run([*words, "mount", "-t", "tmpfs", "none", folder]).returncode:
+        pytest.skip("no mount namespaces")
+    return words
+
+
 @pytest.mark.parametrize("when", ["before", "during", "build"])
 @pytest.mark.long
 def test_a_full_disk_ends_a_run_with_what_fits(fake, tmp_path, commands, when):
@@ -212,13 +220,10 @@ def test_a_full_disk_ends_a_run_with_what_fits(fake, tmp_path, commands, when):
     and leaves some room again."""
     home = tmp_path / "home"
     home.mkdir()
-    unshare = ["unshare", "--mount", "--map-root-user"]
-    if subprocess.run([*unshare, "mount", "-t", "tmpfs", "none", home]).returncode:
-        pytest.skip("no mount namespaces")
     commands("cmake", CMAKE)
     fill = f"cat /dev/zero >{home}/fill || true"
     shell = SMALL.format(checks=CHECKS, fill=fill if when == "before" else "true")
-    line = [*unshare, "sh", "-c", shell, "sh", sys.executable, "-m", "bisection", "run"]
+    line = [*unshare(home), "sh", "-c", shell, "sh", sys.executable, "-m", "bisection", "run"]
     line += ["--tier", "quick", *ONE]
     line += ["-S", f"Build.kernels={fake}"] if when != "build" else []
     line += ["-S", f"TransposeLaunch.prerun_cmds={fill}"] if when == "during" else []
@@ -244,16 +249,13 @@ def test_each_scratch_folder_that_cannot_be_written_to_is_one_line(tmp_path):
     folders = [str(tmp_path / name) for name in ("good", "small", "fixed")]
     for folder in (*folders, tmp_path / "sites", tmp_path / "bin"):
         Path(folder).mkdir()
-    unshare = ["unshare", "--mount", "--map-root-user"]
-    if subprocess.run([*unshare, "mount", "-t", "tmpfs", "none", tmp_path]).returncode:
-        pytest.skip("no mount namespaces")
     (tmp_path / "bin" / kernel.name).symlink_to(kernel)
     shutil.copytree(SITES, tmp_path / "sites", dirs_exist_ok=True)
     site = tmp_path / "sites" / "localhost.py"
     text = site.read_text().replace('"references": ["ratio"]', '"references": []')
     site.write_text(text.replace('"nodes": 1,', f'"nodes": 1, "scratch": {folders},'))
     shell = SCRATCH.format(tmp_path, CHECKS)
-    line = [*unshare, "sh", "-c", shell, "sh", sys.executable, "-m", "bisection", "run"]
+    line = [*unshare(tmp_path), "sh", "-c", shell, "sh", sys.executable, "-m", "bisection", "run"]
     line += ["--system", str(site), "--tier", "quick", "--stale", "--retest", "0"]
     line += ["-n", "^restart%method=root%.*layout=mpi%", "-S", f"Build.kernels={tmp_path}"]
     line += ["-S", "RestartLaunch.options=--share=50"]

@@ -103,6 +103,15 @@ def test_a_slower_night_is_stored_so_and_its_retest_is_no_night(night):
 # ---- judged by made-up sessions ----
 
 
+def judged(run, home, stored, against=None):
+    """The night of a run, with its comparison, its history and its retest."""
+    night = steps.Night(run, home, home)
+    steps.compare(night, stored, against)
+    steps.look_back(night, stored)
+    steps.retest(night, 900.0, [], stored)
+    return night
+
+
 def test_a_night_as_slow_as_the_last_ten_is_an_alarm_until_it_is_accepted(home, command_line, rng):
     """It is not slower than all of the last twenty: only the history shows it."""
     times = 1e-3 * np.repeat([0.7, 1.0], [30, 10]) * np.exp(rng.normal(0, 0.01, 40))
@@ -111,10 +120,7 @@ def test_a_night_as_slow_as_the_last_ten_is_an_alarm_until_it_is_accepted(home, 
 
     def ended():
         run = RunVerdict([*launched(case="cnt40", time=times[-1])], session="00000027-made-up")
-        night = steps.Night(run, home, home)
-        steps.compare(night, stored, None)
-        steps.look_back(night, stored)
-        steps.retest(night, 900.0, [], stored)
+        night = judged(run, home, stored)
         steps.reported(night, stored)
         assert not night.evidence.retest.plan.chosen
         return night.verdict
@@ -145,10 +151,7 @@ def test_what_may_have_got_worse_is_repeated_and_the_history_has_its_repeats(
     tonight = {"case": "cnt40", "geometry": "2x1"}
     run = RunVerdict([*launched(time=1.07e-3, **tonight)], **session)
     monkeypatch.setattr(steps, "measure_again", lambda *_: rule(RunVerdict([*launched(**tonight)])))
-    night = steps.Night(run, home, home)
-    steps.compare(night, stored, None)
-    steps.look_back(night, stored)
-    steps.retest(night, 900.0, [], stored)
+    night = judged(run, home, stored)
     steps.keep_repeats(night, stored)
     remarks = "\n".join(map(str, night.verdict.remarks))
     assert "1 metric may have got worse lately; 1 repeat of 1 launch" in remarks
@@ -167,7 +170,5 @@ def test_a_new_network_beside_the_sessions_of_the_old_one(home, monkeypatch):
     monkeypatch.setattr(steps, "measure_again", lambda *_: rule(RunVerdict(slow)))
     for against, grade in ((None, Grade.GO), (steps.named("network=old"), Grade.NO_GO)):
         run = RunVerdict(slow, request=Request("triage"), session="00000006-made-up")
-        night = steps.Night(run, home, home)
-        steps.compare(night, stored, against)
-        steps.retest(night, 900.0, [], stored)
+        night = judged(run, home, stored, against)
         assert night.verdict.interconnect.grade == grade

@@ -30,9 +30,8 @@ from bisection.judge import alarms, decision, evidence, network, rule
 from bisection.judge.evidence import DisturbedRerun, Evidence, Retest
 from bisection.kernels.local import Estimate
 from bisection.night import night as steps
-from bisection.report import exports, gather, sections
-from bisection.report import run as run_report
-from bisection.report.model import CODES, STATES, UNCERTAIN, Report, headline
+from bisection.report import exports, gather, sections, verdict_text
+from bisection.report.report_data import CODES, STATES, UNCERTAIN, Report, headline
 from bisection.runs.run_verdict import Request, RunVerdict
 from bisection.store.selection import SLOWER, select
 from interconnect.blame import Blame, Judged, Level
@@ -322,8 +321,8 @@ def test_every_form_says_the_same(name):
     assert decision.of_run(verdict) == case.code
     assert (verdict.interconnect and verdict.interconnect.grade) == case.grade
     assert case.code != OK or case.grade != NO_GO
-    word = run_report.NAMES[case.code] + ": "
-    assert run_report.text(verdict)[0].startswith(word)
+    word = verdict_text.NAMES[case.code] + ": "
+    assert verdict_text.text(verdict)[0].startswith(word)
 
     kept = json.loads(json.dumps(exports.as_json(verdict)))
     assert (kept["exit_code"], kept["grade"]) == (case.code, case.grade)
@@ -333,7 +332,7 @@ def test_every_form_says_the_same(name):
     stored = network.rule(copy, Evidence(impacts=case.evidence.impacts))  # without its pairs
     assert decision.of_run(stored) == case.code
     assert (stored.interconnect and stored.interconnect.grade) == case.grade
-    assert run_report.text(copy)[0] == run_report.text(verdict)[0]
+    assert verdict_text.text(copy)[0] == verdict_text.text(verdict)[0]
     assert headline(report_of(verdict, case.evidence))[1].startswith(word)
 
     report = report_of(verdict, case.evidence)
@@ -519,7 +518,7 @@ def test_every_command_says_the_same(name, home, command_line, monkeypatch, caps
     steps.conclude(night, 900.0 if again else 0.0)
     assert decision.of_run(night.verdict) == asked.run
     check_files(results, asked.run)
-    word = run_report.NAMES[asked.run] + ": "
+    word = verdict_text.NAMES[asked.run] + ": "
     assert (results / "verdict.txt").read_text().startswith(word)
     assert json.loads((results / "verdict.json").read_text())["exit_code"] == asked.run
 

@@ -15,7 +15,7 @@ from bisection.judge import decision, rule
 from bisection.judge.evidence import DisturbedRerun, Evidence, Retest
 from bisection.judge.launch_rulings import faulty_hosts
 from bisection.kernels.launch_record import LaunchRecord
-from bisection.report.run import text
+from bisection.report.verdict_text import text
 from bisection.runs.reframe_report import log_troubles, read
 from bisection.runs.run_verdict import JudgedMetric, RunVerdict
 

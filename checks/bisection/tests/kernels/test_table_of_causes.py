@@ -17,7 +17,7 @@ from bisection.core.reasons.launches import KernelDied
 from bisection.kernels import launch_faults
 from bisection.kernels.launch_faults import Ended
 from bisection.report import exports
-from bisection.report.model import Report
+from bisection.report.report_data import Report
 from bisection.runs.reframe_report import read
 from bisection.schedulers import slurm as slurm_module
 

@@ -26,8 +26,7 @@ from bisection.analysis.model import Suspect
 from bisection.core.reasons.launches import Blocked, KernelDied, NodeFail, OutOfMemory, TestFailed
 from bisection.core.reasons.performance import Outlier, Slower
 from bisection.core.verdicts import COMPARED, Verdict
-from bisection.report import exports, model
-from bisection.report import run as run_report
+from bisection.report import exports, report_data, verdict_text
 from interconnect.reasons import Part, SlowComponent, Symptom
 
 
@@ -88,14 +87,14 @@ def test_a_crash_counts_the_same_in_every_form():
     tests = [failure(Verdict.NOT_MEASURED, follows, method=f"m{n}") for n in range(10)]
     run = ran(launch, *(replace(test, metrics=[]) for test in tests), seconds=3.0)
     report = only(run=run, of_run=True)
-    assert run_report.sentence(run) == "FAIL: 0 of 10 checks passed, 10 failed, in 3 s"
-    assert model.headline(report) == ("bad", "FAIL: 0 of 10 checks passed, 10 failed")
+    assert verdict_text.sentence(run) == "FAIL: 0 of 10 checks passed, 10 failed, in 3 s"
+    assert report_data.headline(report) == ("bad", "FAIL: 0 of 10 checks passed, 10 failed")
     root = ET.fromstring(exports.junit(report))
     assert (root.get("tests"), root.get("failures"), root.get("errors")) == ("10", "10", "0")
     counts = {labels["verdict"]: count for labels, count in gauges(report)["tests"]}
     assert (counts[Verdict.FAIL], counts[Verdict.NOT_MEASURED]) == (10, 0)
     assert exports.markdown(report).count("was killed by SIGSEGV") == 1
-    (line,) = run_report.table(run)[2:]  # the launch is one row
+    (line,) = verdict_text.table(run)[2:]  # the launch is one row
     assert "(10 methods)" in line
     assert line.endswith("FAIL")
 

@@ -9,13 +9,13 @@ import pytest
 from reports import HPCX, case, hpcx, only, page, published, ran, row, rows_of, series
 
 from bisection.core.verdicts import Verdict
-from bisection.report.figures import common, sessions
+from bisection.report.figures import common, session_figures
 from bisection.report.svg import plots, style
 
 
 def methods(cases):
     """The groups of figures that compare methods."""
-    return [*sessions.crossovers(common.measured_cases(cases))]
+    return [*session_figures.crossovers(common.measured_cases(cases))]
 
 
 def test_figure_17_of_the_hpcx_report():
@@ -31,8 +31,8 @@ def test_figure_17_of_the_hpcx_report():
 def test_bars_show_the_worst_first_and_count_the_others():
     rows = [row(case=f"c{n}", ratio=1 + n / 1000, verdict=Verdict.UNCHANGED) for n in range(50)]
     rows += [row(case="bad", ratio=1.01, verdict=Verdict.REGRESSED)]
-    (group,) = sessions.speedups(rows, None)
-    assert len(group.table.rows) == sessions.BARS
+    (group,) = session_figures.speedups(rows, None)
+    assert len(group.table.rows) == session_figures.BARS
     assert "21 more tests are not drawn" in group.note
     assert "transpose bad mpi shm" in group.table.rows[0]
     bars = [float(text) for text in re.findall(r": ([\d.]+) \w", group.panels[0].describe)]
@@ -42,15 +42,16 @@ def test_bars_show_the_worst_first_and_count_the_others():
 def test_a_bar_is_a_time_or_where_there_is_none_a_rate_or_the_size_that_changed_most():
     rate = {"metric": "bandwidth", "unit": "B/s", "better": "higher", "ratio": 1.2}
     rows = [row(), row(**rate), row(case="io", **rate), row(metric="pack_share", unit="share")]
-    assert [r.case + r.metric for r in sessions.primary(rows)] == ["cnt40time", "iobandwidth"]
+    assert [r.case + r.metric for r in session_figures.primary(rows)] == [
+        "cnt40time",
+        "iobandwidth",
+    ]
     sizes = {"8B": 9.0, "1KiB": 4.0, "min_8B": 20.0, "1MiB": 1.1}
     (first,) = rows_of(regressed=1)
     points = [replace(first, metric=f"time_{size}", ratio=ratio) for size, ratio in sizes.items()]
-    for names in (["time_8B"], ["bandwidth"], ["time"]):  # each goes before those above
-        points.append(
-            replace(first, metric=names[0], unit="B/s" if names == ["bandwidth"] else "s")
-        )
-        assert [row.metric for row in sessions.primary(points)] == names
+    for name in ("time_8B", "bandwidth", "time"):  # each goes before those above
+        points.append(replace(first, metric=name, unit="B/s" if name == "bandwidth" else "s"))
+        assert [row.metric for row in session_figures.primary(points)] == [name]
 
 
 def test_several_numbers_of_cores_give_curves_and_one_gives_dots():
@@ -71,7 +72,7 @@ def test_several_runs_of_a_test_count_as_their_median():
         runs.append(case("network", "sweep", method, seconds=time, metrics=points))
     (group,) = methods(runs)
     assert group.table.rows == [["sweep", "mpi 2x1", "2", "12 ms", "12 ms"]]
-    (group,) = sessions.sweeps(common.measured_cases(runs))
+    (group,) = session_figures.sweeps(common.measured_cases(runs))
     assert group.table.head == ["case", "method", "8 B", "1 KiB"]
     assert group.table.rows == [["sweep mpi 2x1", m, "12 ms", "24 ms"] for m in ("a", "b")]
 
@@ -112,9 +113,9 @@ def test_a_case_without_shares_is_not_drawn_as_free_of_communication():
     quiet = case(metrics=known | phases)
     loud = case(name="silicon", disturbed_samples=0.25, metrics=phases)
     alone = case(name="alone", geometry="1x1", metrics={"mpi_share": (0.0, "share")})
-    (group,) = sessions.shares(common.measured_cases([quiet, loud, alone]))
+    (group,) = session_figures.shares(common.measured_cases([quiet, loud, alone]))
     assert {row[0]: row[-1] for row in group.table.rows} == {"cnt40": "25%", "alone": "0%"}
-    (group,) = sessions.shares(common.measured_cases([loud]))
+    (group,) = session_figures.shares(common.measured_cases([loud]))
     assert [row[0] for row in group.table.rows] == ["silicon"]  # by its own phases
     assert "exchange" in group.table.head
 

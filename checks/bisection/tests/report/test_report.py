@@ -35,9 +35,8 @@ from bisection.analysis.model import Change, Side, Suspect
 from bisection.core.identity import parsed
 from bisection.core.reasons.launches import TestFailed
 from bisection.core.verdicts import COMPARED, Against, Verdict
-from bisection.report import exports, gather, model, sections, tables
+from bisection.report import exports, gather, report_data, sections, text_tables, verdict_text
 from bisection.report import page as pages
-from bisection.report import run as run_report
 from bisection.report.words import rerun_of
 
 
@@ -57,8 +56,7 @@ def test_page_has_its_sections_in_order_and_leaves_out_what_has_no_data():
 
 
 def test_bandwidths_and_operations_of_files_have_a_section():
-    (files,) = (part for part in sections.sections(cluster()) if part.id == "files")
-    restart, small = files.tables
+    restart, small = section(cluster(), "files").tables
     written = restart.head.index("written")
     assert [row[written] for row in restart.rows] == ["3.3 GB/s", "1.65 GB/s"]
     assert small.rows[0][-1] == "12.3 k operations/s"
@@ -124,16 +122,16 @@ ALARM, ACCEPTED = event(change_point()), event(change_point(), accepted="new dis
 def test_banner(content, state, words):
     if isinstance(content, list):
         content = {"comparison": comparison(content)}
-    assert model.headline(only(**content)) == (state, words)
+    assert report_data.headline(only(**content)) == (state, words)
 
 
 def test_the_banner_is_in_page_and_markdown_with_all_counts_and_advice():
     content = cluster()
     content.title, content.about = "lab on cn1", "session feedbeef; GNU 12.2.0; Open MPI v4.1.4"
     content.comparison.unsafe = [said("the control changed as well")]
-    assert f'<div class="banner {model.headline(content)[0]}"' in pages.html(content)
+    assert f'<div class="banner {report_data.headline(content)[0]}"' in pages.html(content)
     texts = [
-        model.headline(content)[1],
+        report_data.headline(content)[1],
         "the control changed as well",
         "Look at cn017 first.",
         "Open MPI 5.0.5",
@@ -146,10 +144,10 @@ def test_the_banner_is_in_page_and_markdown_with_all_counts_and_advice():
     for form in (page(content).text, exports.markdown(content)):
         assert [text for text in texts if text not in form] == []
     content.comparison.changes = []
-    for form in (page(content).text, exports.markdown(content)):
-        assert "Nothing that is recorded" in form
+    assert "Nothing that is recorded" in page(content).text
+    assert "Nothing that is recorded" in exports.markdown(content)
     quiet = page(only(comparison=comparison([row()]))).text  # every verdict is counted, even at 0
-    assert all(verdict in quiet and verdict in model.MARKS for verdict in COMPARED)
+    assert all(verdict in quiet and verdict in report_data.MARKS for verdict in COMPARED)
 
 
 def test_failures_are_grouped_as_in_the_terminal_and_followers_counted():
@@ -166,7 +164,7 @@ def test_failures_are_grouped_as_in_the_terminal_and_followers_counted():
     assert first["cause"] == "a, b: the network is gone\nc: slow"
     assert second["cause"] == "a, b: the network is gone"
     assert part.notes == ["1 test only followed another one's failure."]
-    lines = joined("\n".join(run_report.failures(report.run))).splitlines()
+    lines = joined("\n".join(verdict_text.failures(report.run))).splitlines()
     heads = [line for line in lines if line.startswith("FAIL")]
     assert heads == [f"FAIL: {row['where']}" for row in rows]
     assert all(f"    rerun: {row['rerun']}" in lines for row in rows)
@@ -187,13 +185,13 @@ def test_files_of_a_failure_are_links_from_where_the_page_is(tmp_path):
 
 def test_what_all_rows_have_is_listed_once():
     report = only(comparison=comparison(rows_of(inconclusive=20, unchanged=2)))
-    table = tables.rows_table(report.rows)
+    table = text_tables.rows_table(report.rows)
     assert not {"where", "metric"} & set(table.head)
     assert {"before", "after", "after / before"} <= set(table.head)
     assert "where: localhost:default system" in table.alike
     for text in (pages.html(report), exports.markdown(report)):
         assert "where: localhost:default" in text
-    assert "where" in tables.rows_table(report.rows[:2]).head  # of two rows, nothing is
+    assert "where" in text_tables.rows_table(report.rows[:2]).head  # of two rows, nothing is
 
 
 @pytest.mark.parametrize(
@@ -212,7 +210,7 @@ def test_long_lists_are_folded():
     rows = rows_of(regressed=60, unchanged=200)
     rows += [replace(r, check="md") for r in rows_of(unchanged=20)]
     assert page(only(comparison=comparison(rows))).unfolded("tr") <= 4 + 2 * pages.SHOWN
-    by_check = tables.rows_by_check(rows)
+    by_check = text_tables.rows_by_check(rows)
     assert [table.title.partition(":")[0] for table in by_check] == ["transpose", "md"]
     assert sum(len(table.rows) for table in by_check) == len(rows)
     assert all(table.folded for table in by_check)

@@ -16,7 +16,7 @@ from made_cluster import GIB, KNOWN, PARTITION, Machine
 from bisection.commands import site_check
 from bisection.core.reasons import OUTER_FAULTS, launches
 from bisection.core.reasons.base import Text
-from bisection.report.site import TITLES, WIDTH
+from bisection.report.probe_lines import TITLES, WIDTH
 from bisection.schedulers.pbs import Pbs
 from bisection.schedulers.slurm import STATES, Slurm
 from bisection.schedulers.survey import OTHER_QUEUE

@@ -11,27 +11,27 @@ from bisection.core.grouping import grouped
 from bisection.core.identity import parsed, swept_size
 from bisection.core.verdicts import COMPARED, Against, Verdict
 from bisection.report.figures import common
-from bisection.report.figures.common import Group, MeasuredCase, Panel, pivot, split
+from bisection.report.figures.common import FigureGroup, MeasuredCase, Panel, pivot, split
 from bisection.report.svg import style
 from bisection.report.svg.plots import Bar, Curve, bars_svg, curves_svg, dots_svg, stacks_svg
 from bisection.report.svg.style import Legend, Style, layout_rank, legend_of, symbol
-from bisection.report.tables import rows_table
+from bisection.report.text_tables import rows_table
 
 NPAR = re.compile("npar-([1-9][0-9]{0,5})")
 STACKS = 24  # rows of a stack
 
 
-def crossovers(cases: Sequence[MeasuredCase]) -> Iterator[Group]:
+def crossovers(cases: Sequence[MeasuredCase]) -> Iterator[FigureGroup]:
     """Methods against each other, as figures 3 to 8 of the GWW report (2010) have them."""
     for _, title, members in common.by_check(cases):
         methods = style.numbered(case.method for case in members)
         if len(methods) > 1 and not all(map(NPAR.fullmatch, methods)):
             cells = (((c.case, c.seat, str(c.cores)), c.method, c.took) for c in members)
             panels, legend = _compared(members, "method", methods)
-            yield Group(title, panels, pivot(["case", "layout", "cores"], cells), legend)
+            yield FigureGroup(title, panels, pivot(["case", "layout", "cores"], cells), legend)
 
 
-def hybrids(cases: Sequence[MeasuredCase]) -> Iterator[Group]:
+def hybrids(cases: Sequence[MeasuredCase]) -> Iterator[FigureGroup]:
     """Layouts against each other, each with its fastest method."""
     for _, title, members in common.by_check(cases):
         parts = split(members, "case", "cores", "layout").values()
@@ -44,7 +44,7 @@ def hybrids(cases: Sequence[MeasuredCase]) -> Iterator[Group]:
                 for c in fastest
             )
             panels, legend = _compared(fastest, "layout", layouts)
-            yield Group(title, panels, pivot(["case", "cores"], cells), legend)
+            yield FigureGroup(title, panels, pivot(["case", "cores"], cells), legend)
 
 
 def _compared(
@@ -94,7 +94,7 @@ def _dots(title: str, part: list[MeasuredCase], name: str) -> Panel:
     return Panel(title, describe, partial(dots_svg, names, dots))
 
 
-def npar_curves(cases: Sequence[MeasuredCase]) -> Iterator[Group]:
+def npar_curves(cases: Sequence[MeasuredCase]) -> Iterator[FigureGroup]:
     """Time against the number of band groups."""
     for check, title, members in common.by_check(cases):
         numbers = {m[0]: int(m[1]) for case in members if (m := NPAR.fullmatch(case.method))}
@@ -113,10 +113,10 @@ def npar_curves(cases: Sequence[MeasuredCase]) -> Iterator[Group]:
         if panels:
             cells = (((c.case, c.seat), c.method, c.took) for c in kept)
             legend = [*legend_of(looks), (symbol(**style.RING), "best")]
-            yield Group(title, panels, pivot(["case", "layout"], cells), legend)
+            yield FigureGroup(title, panels, pivot(["case", "layout"], cells), legend)
 
 
-def sweeps(cases: Sequence[MeasuredCase]) -> Iterator[Group]:
+def sweeps(cases: Sequence[MeasuredCase]) -> Iterator[FigureGroup]:
     """Time against message size, where a check sweeps it."""
     for _, place, members in common.by_check(case for case in cases if len(_sizes(case)) > 1):
         panels, cells, looks = [], [], style.numbered(case.method for case in members)
@@ -131,11 +131,10 @@ def sweeps(cases: Sequence[MeasuredCase]) -> Iterator[Group]:
         cells.sort(key=lambda cell: cell[1])
         texts = ((key, size_of(size), amount(value, "s")) for key, size, value in cells)
         table = pivot(["case", "method"], texts)
-        yield Group(place, panels, table, legend_of(looks))
+        yield FigureGroup(place, panels, table, legend_of(looks))
 
 
 def _sizes(case: MeasuredCase) -> dict[int, float]:
-    """Bytes -> time of a case."""
     points = ((swept_size(name), value) for name, value in case.metrics.items())
     return dict(sorted((size, value) for size, value in points if size and value > 0))
 
@@ -149,7 +148,7 @@ SHARES = (
 WORDS = {"p2p": "point-to-point", "onesided": "one-sided", "paw-sum": "sum of PAW's parts"}
 
 
-def shares(cases: Sequence[MeasuredCase]) -> Iterator[Group]:
+def shares(cases: Sequence[MeasuredCase]) -> Iterator[FigureGroup]:
     """The fraction of the time that goes into communication, by kind."""
     for check, title, members in common.by_check(cases):
         base = common.baseline(members)
@@ -164,7 +163,9 @@ def shares(cases: Sequence[MeasuredCase]) -> Iterator[Group]:
             yield _share_group(check, title, stacks, parts)
 
 
-def _share_group(check: str, title: str, stacks: list[MeasuredCase], parts: list[str]) -> Group:
+def _share_group(
+    check: str, title: str, stacks: list[MeasuredCase], parts: list[str]
+) -> FigureGroup:
     values = [[max(0, case.metrics.get(f"{part}_share", 0)) for part in parts] for case in stacks]
     names = [WORDS.get(part, part) for part in parts]
     labels = [f"{case.case} {case.seat}" for case in stacks]
@@ -186,7 +187,7 @@ def _share_group(check: str, title: str, stacks: list[MeasuredCase], parts: list
     left = len(stacks) - STACKS
     note = f"{plural(left, 'more case')} not drawn." if left > 0 else ""
     table = pivot(["case", "layout", "method"], cells)
-    return Group(title, [Panel(caption, describe, draw)], table, legend, note)
+    return FigureGroup(title, [Panel(caption, describe, draw)], table, legend, note)
 
 
 # ---- speed-ups ----
@@ -204,7 +205,7 @@ LOOKS = {
 UNSURE = (style.YELLOW, "xxxx")
 
 
-def speedups(rows: Sequence[Row], expected: float | None) -> list[Group]:
+def speedups(rows: Sequence[Row], expected: float | None) -> list[FigureGroup]:
     """Performance after over before, a bar a test, like figure 17 of the HPCx report (2004)."""
     candidates = primary(rows)
     if not candidates:
@@ -223,7 +224,7 @@ def speedups(rows: Sequence[Row], expected: float | None) -> list[Group]:
             "The dashed line is what the change alone should give, such as the ratio of clocks: a "
             "bar beyond it gained from something else as well, one short of it lost on the way."
         )
-    return [Group("", [panel], rows_table(shown), note=note.strip())]
+    return [FigureGroup("", [panel], rows_table(shown), note=note.strip())]
 
 
 def primary(rows: Sequence[Row]) -> list[Row]:
@@ -257,7 +258,6 @@ def _bar(row: Row, expected: float | None) -> Bar:
 
 
 def _brief(geometry: str) -> str:
-    """Ranks x threads, and nodes."""
     shape = parsed(geometry)
     if shape is None:
         return geometry or "geometry not known"

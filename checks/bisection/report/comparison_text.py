@@ -17,7 +17,7 @@ from bisection.core.verdicts import COMPARED, Against, Scope, Verdict
 from bisection.judge import alarms, decision
 from bisection.report import words
 from bisection.report.lines import commanded, wrapped
-from bisection.report.tables import lines_of
+from bisection.report.text_tables import lines_of
 
 MOST = 30  # rows of a verdict that are listed one by one
 LISTED = [v for v in COMPARED if v not in (Verdict.INCONCLUSIVE, Verdict.UNCHANGED)]

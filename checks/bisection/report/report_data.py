@@ -16,7 +16,7 @@ from bisection.core.verdicts import COMPARED, Against, Exit, Verdict
 from bisection.judge import decision
 from bisection.judge.alarms import alarms_of
 from bisection.judge.evidence import Evidence
-from bisection.report.run import counted
+from bisection.report.verdict_text import counted
 from bisection.report.words import banner, slow_nodes
 from bisection.runs.run_verdict import RunVerdict
 
@@ -56,11 +56,9 @@ class Report:
 
     @cached_property
     def alarms(self) -> Sequence[WorseSince]:
-        run = self.run or RunVerdict()
-        events = self.evidence.events
-        return (
-            run.alarms if self.of_run else [*alarms_of(events, run.request if self.run else None)]
-        )
+        if self.of_run and self.run:
+            return self.run.alarms
+        return [*alarms_of(self.evidence.events, self.run.request if self.run else None)]
 
     @property
     def exit_code(self) -> Exit:
@@ -100,12 +98,10 @@ def headline(report: Report) -> tuple[str, str]:
     counts = Counter(row.verdict for row in report.rows)
     below = sum(row.against == Against.BELOW for row in report.rows)
     late, early = slower(report.rows), faster(report.rows)
-    bad = (
-        below or late or report.suspects or any(row.verdict in decision.BAD for row in report.rows)
-    )
+    bad = below or late or early or report.suspects or counts.keys() & decision.BAD
     limited = any(row.limit is not None for row in report.rows)
     judged = limited or counts[Verdict.UNCHANGED] or counts[Verdict.IMPROVED]
-    clean = not (bad or early) and (judged or (run and not comparison))
+    clean = not bad and (judged or (run and not comparison))
     state = CODES[code] if code or clean else UNCERTAIN
     parts = [counted(run)] if run and (decision.of_run(run) or not comparison) else []
     parts += [banner(report.alarms)] if report.alarms else []

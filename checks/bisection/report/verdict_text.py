@@ -4,6 +4,7 @@ import re
 import textwrap
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
+from operator import attrgetter
 from typing import Any, NamedTuple
 
 from bisection.core import paths
@@ -20,7 +21,7 @@ from bisection.core.verdicts import Exit, Verdict
 from bisection.judge import decision
 from bisection.kernels import tables
 from bisection.report.lines import WIDTH, commanded, wrapped
-from bisection.report.tables import indented
+from bisection.report.text_tables import indented
 from bisection.report.words import MOST, banner, next_steps, slow_nodes
 from bisection.runs.command import dependents, rerun
 from bisection.runs.run_verdict import JudgedMetric, RunVerdict, TestResult
@@ -40,7 +41,9 @@ def text(verdict: RunVerdict, verbose: bool = False) -> list[str]:
     first = f"{_headed(verdict, _counts(verdict))}, in {duration(verdict.seconds)}"
     lines = wrapped(first) + wrapped(*further, indent="    ")
     lines += [*failures(verdict), *slower_lines(verdict), *alarms(verdict.alarms)]
-    lines += [*changed(verdict), *summary(verdict), ""]
+    changes = [remark for remark in verdict.remarks if isinstance(remark, FactChanged)]
+    lines += wrapped(*(f"changed since {utc(change.since)}: {change}" for change in changes))
+    lines += [*summary(verdict), ""]
     lines += [*table(verdict), ""] if verbose and verdict.judged else []
     lines += notes(verdict, verbose)
     cores, nodes = map(number, verdict.price)  # of all launches, with those that were repeated
@@ -79,8 +82,8 @@ def _counts(verdict: RunVerdict) -> list[str]:
         (disturbed, "disturbed"),
         (verdict.count(Verdict.KNOWN), "failed as known"),
     ]
-    parts = [f"{passed} of {applicable} checks passed"]
-    return parts + [f"{number} {name}" for number, name in numbers if number]
+    parts = [f"{number} {name}" for number, name in numbers if number]
+    return [f"{passed} of {applicable} checks passed", *parts]
 
 
 def _more_counts(verdict: RunVerdict) -> list[str]:
@@ -149,8 +152,7 @@ class FailureGroup(NamedTuple):
     cases: list[TestResult]
 
 
-def what_next(reason: Reason | None) -> str:
-    """What to do about a reason; "" if nothing is known."""
+def what_next(reason: Reason | None) -> str:  # "" if nothing is known
     return reason.next if isinstance(reason, Text | LaunchFault | LibraryWarns) else ""
 
 
@@ -185,7 +187,6 @@ def failure_groups(verdict: RunVerdict) -> list[FailureGroup]:
 def _group(
     kind: Verdict, causes: Iterable[str], command: str, cases: list[TestResult]
 ) -> FailureGroup:
-    """A group, with the first few of its launches and the files of one."""
     places = list(dict.fromkeys(case.group for case in cases))
     more = f" and {len(places) - 3} more" if len(places) > 3 else ""
     files = next((case.files for case in cases if case.ran and case.files), "")
@@ -194,7 +195,6 @@ def _group(
 
 
 def _in_quiet(verdict: RunVerdict) -> str:
-    """The command that measures again what other processes disturbed."""
     wait = " --wait 30m" if verdict.request.is_local else ""
     return rerun(verdict.lost_to_others, verdict.request) + wait
 
@@ -224,7 +224,6 @@ def slower_lines(verdict: RunVerdict) -> list[str]:
 
 
 def _launches(reasons: Sequence[MetricMoved]) -> list[str]:
-    """A line per launch, with its worst metric."""
     launches = grouped(reasons, lambda r: f"{r.check} {r.case} {r.layout}")
     cells = []
     for launch, group in [*launches.items()][:LAUNCHES]:
@@ -241,15 +240,10 @@ def _launches(reasons: Sequence[MetricMoved]) -> list[str]:
 def _slower_tests(verdict: RunVerdict) -> list[TestResult]:
     """The tests that are slower, and those with outliers."""
     reasons: list[MetricMoved] = [*verdict.slower, *verdict.outliers]
-    names = ("system", "partition", "environ", "case", "layout")
-    places = {tuple(getattr(reason, name) for name in names) for reason in reasons}
-    checks = {reason.check for reason in reasons}
-    return [
-        case
-        for case in verdict.judged
-        if tuple(getattr(case, name) for name in names) in places
-        and checks & {case.check, case.record.kernel}
-    ]
+    place = attrgetter("system", "partition", "environ", "case", "layout")
+    places, checks = set(map(place, reasons)), {reason.check for reason in reasons}
+    alike = [case for case in verdict.judged if place(case) in places]
+    return [case for case in alike if checks & {case.check, case.record.kernel}]
 
 
 def alarms(reasons: Sequence[WorseSince]) -> Iterator[str]:
@@ -258,12 +252,6 @@ def alarms(reasons: Sequence[WorseSince]) -> Iterator[str]:
         yield from wrapped(str(alarm))
         for label, command in next_steps(alarm):
             yield from commanded(label, command, "    ")
-
-
-def changed(verdict: RunVerdict) -> list[str]:
-    changes = [remark for remark in verdict.remarks if isinstance(remark, FactChanged)]
-    lines = (f"changed since {utc(change.since)}: {change}" for change in changes)
-    return wrapped(*lines)
 
 
 # ---- a line per kernel and case ----
@@ -317,9 +305,13 @@ def _cells(verdict: RunVerdict, cases: Sequence[TestResult]) -> list[str]:
     if case and (case.record.kernel or case.check) in tables.ALTERNATIVES:
         fastest = short(f"{case.method} {case.layout}".strip(), 22)
     if metrics := [metric for case in done for metric in case.metrics if metric.asserted]:
-        metric = max(metrics, key=lambda metric: (metric.failed, metric.allowance_used))
+        metric = max(metrics, key=_by_limits)
         worst = f"{metric.name} {metric.allowance_used:.0%}"
     return [passed, fastest, worst]
+
+
+def _by_limits(metric: JudgedMetric) -> tuple[bool, float]:
+    return metric.failed, metric.allowance_used
 
 
 def _times(case: TestResult) -> list[JudgedMetric]:
@@ -362,19 +354,22 @@ def table(verdict: RunVerdict) -> list[str]:
 def _time(case: TestResult) -> str:
     """The absolute time; of a sweep, at its first and last point."""
     times = _times(case)
-    return ", ".join(
-        duration(metric.value) + (f" at {metric.name[5:]}" if len(times) > 1 else "")
-        for metric in dict.fromkeys((times[0], times[-1]) if times else ())
-    )
+    if len(times) < 2:
+        return "".join(duration(metric.value) for metric in times)
+    return ", ".join(f"{duration(m.value)} at {m.name[5:]}" for m in (times[0], times[-1]))
 
 
 def _limits(case: TestResult) -> str:
     """The metrics with limits; of many, as of a sweep, the one closest to its limits."""
+
+    def text(metric: JudgedMetric) -> str:
+        mark = "!" if metric.failed else " "
+        return f"{metric.name} {number(metric.value)}{mark}({span(metric.low, metric.high)})"
+
     metrics = [metric for metric in case.metrics if metric.asserted]
-    of = ""
     if len(metrics) > 4:
         of = f" of {len(metrics)}"
-        metrics = [max(metrics, key=lambda metric: (metric.failed, metric.allowance_used))]
+        metrics = [max(metrics, key=_by_limits)]
     return ", ".join(
         f"{m.name} {number(m.value)}{'!' if m.failed else ' '}({span(m.low, m.high)}){of}"
         for m in metrics

@@ -35,7 +35,7 @@ def indented(rows: Sequence[Sequence[str]]) -> list[str]:
 
 
 @dataclass
-class Table:
+class TextTable:
     """Rows of text under `head`; `kinds` says of each column how it is shown: text | num | date |
     small | verdict | against | code | command | lines (several, one below the other) | files."""
 
@@ -59,17 +59,9 @@ def listing(
     most: int = ROWS,
     name: str = "rows",
     title: str = "",
-) -> Table:
-    """A row per item.
-
-    Args:
-        items: what is listed.
-        columns: the columns; those that are empty in all rows are left out. Of text that is the
-            same in all rows, a line is left.
-        most: rows that are shown; the note counts the others.
-        name: what the rows are, for that note.
-        title: of the table.
-    """
+) -> TextTable:
+    """A row per item, `most` of them; the note counts the others, by `name`. Columns that are empty
+    in all rows are left out. Of text that is the same in all rows, a line is left."""
     items = list(items)
     rows = [[cell(item) for _, _, cell in columns] for item in items[:most]]
     values = [set(column) for column in zip(*rows, strict=True)]
@@ -78,7 +70,7 @@ def listing(
     alike = [i for i in wordy if len(rows) > 2 and len(values[i]) == 1]
     used = [i for i in used if i not in alike]
     left = len(items) - most
-    return Table(
+    return TextTable(
         [columns[i][0] for i in used],
         [columns[i][1] for i in used],
         [[row[i] for i in used] for row in rows],
@@ -96,15 +88,15 @@ def lines_of(items: Iterable[Any], columns_of: Sequence[Column], most: int = ROW
 
 def cells_table(
     head: Sequence[str], kinds: Sequence[str], rows: Iterable[list[str]], cells: int = CELLS
-) -> Table:
+) -> TextTable:
     """A table of cells, as many rows as a page has room for."""
     rows, most = list(rows), cells // len(head)
     left = len(rows) - most
     note = f"{left:,} more rows are not listed." if left > 0 else ""
-    return Table(list(head), list(kinds), rows[:most], note)
+    return TextTable(list(head), list(kinds), rows[:most], note)
 
 
-def rows_table(rows: Sequence[Row], most: int = ROWS, title: str = "") -> Table:
+def rows_table(rows: Sequence[Row], most: int = ROWS, title: str = "") -> TextTable:
     """Rows of a comparison, whether they are judged or not with their numbers."""
     several = len(words.scopes(rows)) > 1
 
@@ -134,7 +126,7 @@ def rows_table(rows: Sequence[Row], most: int = ROWS, title: str = "") -> Table:
     return listing(rows, columns, most, title=title)
 
 
-def rows_by_check(rows: Sequence[Row]) -> list[Table]:
+def rows_by_check(rows: Sequence[Row]) -> list[TextTable]:
     """A folded table for each check, with its verdicts counted: the check with the worst row first.
     All tables together have as many rows as a page has room for."""
     tables, room = [], ROWS
