@@ -48,7 +48,6 @@ def act(options: argparse.Namespace) -> Exit:
     findings = [*check_defects(sites.values(), everywhere=system is None)]
     for site in sites.values():
         findings += [*site_defects(site), *lock_findings(site)]
-    findings += check_defects(sites.values(), everywhere=system is None)
     name = "*" if system is None else site_file(system).stem
     files = sorted(reference_files.path(name).parent.glob(f"{name}.yaml"))
     recorded: dict[str, str] = {}

@@ -368,12 +368,8 @@ def _limits(case: TestResult) -> str:
 
     metrics = [metric for metric in case.metrics if metric.asserted]
     if len(metrics) > 4:
-        of = f" of {len(metrics)}"
-        metrics = [max(metrics, key=_by_limits)]
-    return ", ".join(
-        f"{m.name} {number(m.value)}{'!' if m.failed else ' '}({span(m.low, m.high)}){of}"
-        for m in metrics
-    )
+        return f"{text(max(metrics, key=_by_limits))} of {len(metrics)}"
+    return ", ".join(map(text, metrics))
 
 
 # ---- what a person should know beside ----
