@@ -9,7 +9,7 @@ import scipy  # its parts load when they are used
 
 from bisection.core.format import some
 from bisection.core.thresholds import LIMITS
-from interconnect.effects import Observations, fit, medians, observations
+from interconnect.effects import PairValues, fit, medians, observations
 from interconnect.pairs import KINDS, RETEST, TOURNAMENT, Kind, Matrix
 from interconnect.reasons import Part, SlowComponent, Symptom
 from interconnect.suspicions import SuspectSearch, Suspicion
@@ -41,7 +41,7 @@ class Judged:
     withheld: str = ""  # why nothing, or only what is gross, is blamed by it
     gross: bool = False  # what is gross is blamed all the same
     # Of bandwidths, which each page draws; of many nodes it takes seconds to find them again.
-    values: Observations | None = field(default=None, repr=False, compare=False)
+    values: PairValues | None = field(default=None, repr=False, compare=False)
 
 
 @dataclass
@@ -122,7 +122,7 @@ def _placed(matrix: Matrix) -> tuple[Matrix, list[str]]:
     return replace(matrix, switches=numbers[None]), [note]
 
 
-def _switches_by_latency(values: Observations) -> np.ndarray | None:
+def _switches_by_latency(values: PairValues) -> np.ndarray | None:
     """The switch of each node, [nodes], by average linkage on the nodes' rows of the matrix: nodes
     of one switch see each other faster.
 
@@ -289,7 +289,7 @@ def _renumbered(earlier: Matrix, matrix: Matrix) -> Matrix:
     return replace(earlier, nodes=matrix.nodes, records=records, switches=matrix.switches)
 
 
-def _unusual(earlier: Sequence[Matrix], kind: Kind) -> Callable[[Observations], Observations]:
+def _unusual(earlier: Sequence[Matrix], kind: Kind) -> Callable[[PairValues], PairValues]:
     """A function that takes from values what is usual for their nodes, and for pairs that were
     measured often enough, over earlier matrices."""
     parts = [observations(part, kind, TOURNAMENT) for part in earlier]
@@ -298,13 +298,13 @@ def _unusual(earlier: Sequence[Matrix], kind: Kind) -> Callable[[Observations], 
     # Each night has its levels.
     hops = np.concatenate([part.hops + first.classes * n for n, part in enumerate(parts)])
     classes = first.classes * len(parts)
-    pooled = Observations(s, r, y, best, hops, classes, first.nodes, first.directed)
+    pooled = PairValues(s, r, y, best, hops, classes, first.nodes, first.directed)
     fitted = fit(pooled)
     keys, group = np.unique(pooled.key, return_inverse=True)
     often = np.bincount(group) >= LIMITS.pair_retests
     keys, rest = keys[often], medians(group, fitted.rest, len(keys))[often]
 
-    def unusual(values: Observations) -> Observations:
+    def unusual(values: PairValues) -> PairValues:
         y = values.y - fitted.effects[values.s] - fitted.effects[values.q]
         if len(keys):
             at = np.minimum(np.searchsorted(keys, values.key), len(keys) - 1)

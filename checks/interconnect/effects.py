@@ -22,7 +22,7 @@ GOOD = 0.75  # of five repeats, all but one are as slow or slower
 
 
 @dataclass
-class Observations:
+class PairValues:
     """Values of one kind: s to r, or between s and r."""
 
     s: np.ndarray  # [observations] node numbers; where there is no direction, the lower one
@@ -50,7 +50,7 @@ class Observations:
         return self.s * np.int64(self.nodes) + self.r
 
 
-def observations(matrix: Matrix, kind: Kind, stage: int) -> Observations:
+def observations(matrix: Matrix, kind: Kind, stage: int) -> PairValues:
     """Returns what a stage measured of one kind; of pairs that were measured repeatedly the
     medians."""
     nodes, directed, count = len(matrix.nodes), len(kind.fields) > 1, 0
@@ -87,7 +87,7 @@ def observations(matrix: Matrix, kind: Kind, stage: int) -> Observations:
         rank = rank if kind.sign > 0 else sizes - 1 - rank
         best = kind.sign * np.log(unpack(both[start + rank]))
     repeats, size = len(both) / max(len(start), 1), (1 + len(switches), nodes)
-    return Observations(s, r, y, best, hops, *size, directed, repeats)
+    return PairValues(s, r, y, best, hops, *size, directed, repeats)
 
 
 def pack(group: np.ndarray, values: np.ndarray) -> np.ndarray:
@@ -143,19 +143,19 @@ class Fit:
     sigma: float  # of an observation
     spread: np.ndarray  # [effects] what a healthy node's effect may be off by
 
-    def short(self, values: Observations, end: int) -> np.ndarray:
+    def short(self, values: PairValues, end: int) -> np.ndarray:
         """Returns what values fall short of, without what the other end explains; `end`: 0 the
         first end's own, 1 the second one's."""
         other = values.q if end == 0 else values.s
         return values.y - self.levels[values.hops] - np.minimum(self.effects, 0)[other]
 
-    def left(self, values: Observations) -> np.ndarray:
+    def left(self, values: PairValues) -> np.ndarray:
         """Returns what the effects of both ends leave of values."""
         ends = self.effects[values.s] + self.effects[values.q]
         return values.y - self.levels[values.hops] - ends
 
 
-def fit(values: Observations) -> Fit:
+def fit(values: PairValues) -> Fit:
     """Splits the logarithms into levels, effects and the rest by medians in turn. Of many pairs
     some show nearly all: the turns over all begin from their effects."""
     effects, step = np.zeros(values.effects), np.array(np.inf)

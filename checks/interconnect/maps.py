@@ -18,7 +18,7 @@ from bisection.report.figures.common import FigureGroup, Panel
 from bisection.report.svg.style import FONT, INK, drawn, plot
 from bisection.report.text_tables import TextTable
 from interconnect.blame import Blame
-from interconnect.effects import Observations, medians, observations
+from interconnect.effects import PairValues, medians, observations
 from interconnect.pairs import TOURNAMENT, Kind, Matrix
 
 if TYPE_CHECKING:  # takes most of a second, which pages without figures spare
@@ -79,7 +79,7 @@ def _group(blame: Blame, kind: Kind) -> FigureGroup:
     return FigureGroup(short(blame.place, 80), panels, table, note=note)
 
 
-def _rows(blame: Blame) -> tuple[np.ndarray, Side]:
+def _rows(blame: Blame) -> tuple[np.ndarray, MapSide]:
     """The row of each node, [nodes], and the side of the map: a row per node, by switch, the
     uppermost level first, then by name; of many nodes a row per switch."""
     matrix, named = blame.matrix, {name for part in blame.bad for name in part.names}
@@ -99,11 +99,11 @@ def _rows(blame: Blame) -> tuple[np.ndarray, Side]:
     by_name = np.argsort(np.argsort(np.array(names, dtype=str)))
     order = np.lexsort([by_name, *(numbers[each] for numbers in switches)])
     names = [names[k] for k in order]
-    side = Side(names, [above.get(name, "") for name in names], named)
+    side = MapSide(names, [above.get(name, "") for name in names], named)
     return np.argsort(order)[row_of], side
 
 
-def _speeds(blame: Blame, kind: Kind) -> tuple[Observations, np.ndarray]:
+def _speeds(blame: Blame, kind: Kind) -> tuple[PairValues, np.ndarray]:
     """What was measured of a kind; of each pair the speed over the median of its hop class."""
     judged = next(judged for judged in blame.kinds if judged.kind == kind)
     values = judged.values or observations(blame.matrix, kind, TOURNAMENT)
@@ -121,7 +121,7 @@ def _pooled(values: np.ndarray, pool: tuple[int, int]) -> np.ndarray:
     return np.fmin.reduce(padded.reshape(rows, pool[0], columns, pool[1]), (1, 3))
 
 
-def _slowest_pairs(blame: Blame, kind: Kind, values: Observations, speed: np.ndarray) -> TextTable:
+def _slowest_pairs(blame: Blame, kind: Kind, values: PairValues, speed: np.ndarray) -> TextTable:
     nodes, cells = blame.matrix.nodes, []
     for k in _lowest(speed):
         value = float(np.exp(kind.sign * values.y[k]))
@@ -132,7 +132,7 @@ def _slowest_pairs(blame: Blame, kind: Kind, values: Observations, speed: np.nda
     return TextTable(head, ["text", "text", "num", "num"], cells, note)
 
 
-def _slowest_nodes(matrix: Matrix, values: Observations, speed: np.ndarray) -> TextTable:
+def _slowest_nodes(matrix: Matrix, values: PairValues, speed: np.ndarray) -> TextTable:
     """The slowest nodes, by the medians of their pairs."""
     count, switch = len(matrix.nodes), matrix.switch_names(0)
     ends = [values.s, values.r] if values.directed else [np.concatenate((values.s, values.r))]
@@ -155,7 +155,7 @@ def _lowest(values: np.ndarray) -> np.ndarray:
 
 
 @dataclass
-class Side:
+class MapSide:
     """The nodes along a side of a map."""
 
     names: list[str]
@@ -185,7 +185,7 @@ class Side:
 
 
 @drawn
-def map_svg(values: np.ndarray, side: Side, width: int) -> Figure:
+def map_svg(values: np.ndarray, side: MapSide, width: int) -> Figure:
     """A map in cividis of speeds over what is usual, a pixel each, slow pairs dark; NaN: not
     measured. `side` is that of rows and of columns."""
     from matplotlib.colors import BoundaryNorm

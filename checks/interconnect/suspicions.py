@@ -15,7 +15,7 @@ import numpy as np
 import scipy  # its parts load when they are used
 
 from bisection.core.thresholds import LIMITS
-from interconnect.effects import MEDIAN, Observations, fit, medians
+from interconnect.effects import MEDIAN, PairValues, fit, medians
 from interconnect.pairs import Kind, pieces
 from interconnect.reasons import Part
 
@@ -48,7 +48,11 @@ class SuspectSearch:
     """
 
     def __init__(
-        self, kind: Kind, values: Observations, rerun: Observations, switches: np.ndarray | None
+        self,
+        kind: Kind,
+        values: PairValues,
+        rerun: PairValues,
+        switches: np.ndarray | None,
     ) -> None:
         self.kind, self.values, self.rerun, self.switches = kind, values, rerun, switches
         self.least = abs(math.log1p(-kind.sign * LIMITS.pair_effect))
@@ -61,7 +65,7 @@ class SuspectSearch:
         self.ends, self.short, self.hops = self._by_effect(values)
         self.ends_rerun, self.short_rerun, self.hops_rerun = self._by_effect(rerun)
 
-    def _by_effect(self, values: Observations) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    def _by_effect(self, values: PairValues) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         ends = np.concatenate((values.s, values.q))
         short = np.concatenate((self.fit.short(values, 0), self.fit.short(values, 1)))
         return ends, short, np.tile(values.hops, 2)

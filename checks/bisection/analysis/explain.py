@@ -17,7 +17,7 @@ from bisection.analysis.observations import Key, Observations
 from bisection.core.format import size_of, some
 from bisection.core.identity import swept_size
 from bisection.core.reasons.base import Reason, Text
-from bisection.core.reasons.network import NetworkExplains
+from bisection.core.reasons.performance import NetworkExplains
 from bisection.core.thresholds import LIMITS
 from bisection.core.verdicts import Verdict
 from bisection.store.database import Session, Store

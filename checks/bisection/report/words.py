@@ -11,10 +11,10 @@ from bisection.core.format import plural, ratio_words, short, some, utc
 from bisection.core.grouping import grouped
 from bisection.core.reasons import DISTURBED, performance
 from bisection.core.reasons.base import Reason, clause
-from bisection.core.reasons.network import NetworkExplains
 from bisection.core.reasons.performance import (
     AfterChange,
     JobsLost,
+    NetworkExplains,
     SharedChange,
     SlowNode,
     WorseSince,

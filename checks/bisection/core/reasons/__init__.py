@@ -12,7 +12,7 @@ from types import ModuleType
 from typing import Any
 
 from bisection.core import causes
-from bisection.core.reasons import base, launches, machines, network, performance
+from bisection.core.reasons import base, launches, machines, performance
 from bisection.core.reasons.base import Reason, Text
 
 
@@ -26,7 +26,7 @@ def kinds_in(*topics: ModuleType) -> dict[str, type[Reason]]:
     }
 
 
-TOPICS = (base, launches, machines, network, performance)
+TOPICS = (base, launches, machines, performance)
 KINDS = kinds_in(*TOPICS)
 
 Kinds = tuple[type[Reason], ...]

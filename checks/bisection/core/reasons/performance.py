@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from bisection.core.format import amount, change, duration, number, plural, some, utc
+from bisection.core.format import amount, change, duration, number, plural, size_of, some, utc
 from bisection.core.identity import IDENTITY
 from bisection.core.reasons.base import Reason, Text
 
@@ -256,3 +256,28 @@ class Excluded(Reason):
 
     def words(self) -> str:
         return f"excluded sessions left out: {some(self.sessions)}"
+
+
+@dataclass(frozen=True, kw_only=True)
+class NetworkExplains(Reason):
+    """What explains that a code got slower; points are fractions of its time."""
+
+    code = "NETWORK_EXPLAINS"
+    cause: str  # pattern | message | latency | bandwidth
+    change: float
+    method: str
+    size: float
+    points: float
+    within: tuple[float, float]
+    of: float
+
+    def words(self) -> str:
+        size, more = size_of(self.size), " (more than single messages)"
+        of_size = {"message": f"single messages of {size}", "pattern": f"{self.method} at {size}"}
+        name = of_size.get(self.cause, self.cause)
+        low, high = (f"{100 * end:.0f}" for end in self.within)
+        part = f"{100 * self.points:.0f}" + (f" [{low}, {high}]" if low != high else "")
+        more = more if self.cause == "pattern" else ""
+        return (
+            f"{name} {100 * self.change:+.0f}%{more} explains {part} of {100 * self.of:.0f} points"
+        )

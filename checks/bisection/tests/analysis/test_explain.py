@@ -12,8 +12,7 @@ from bisection.analysis.events import events_of, tables_of
 from bisection.analysis.explain import explain_points
 from bisection.analysis.histories import histories
 from bisection.core.identity import Geometry
-from bisection.core.reasons.network import NetworkExplains
-from bisection.core.reasons.performance import SharedChange
+from bisection.core.reasons.performance import NetworkExplains, SharedChange
 from bisection.core.verdicts import Verdict
 from bisection.kernels import fits
 from bisection.kernels.results import point_label

@@ -6,7 +6,7 @@ from made_up import case, sessions
 from on_simgrid import launched, needs
 
 from bisection.core.reasons.base import clause
-from bisection.core.reasons.network import NetworkExplains
+from bisection.core.reasons.performance import NetworkExplains
 from bisection.kernels import results
 
 pytestmark = needs("patterns", "transpose")
