@@ -97,7 +97,7 @@ def read(
     if left is None:
         troubles += _jobs_left(first)
     else:
-        troubles += [Text(jobs_left(scheduler, left))] if left else []
+        troubles += [Text(jobs_left(left, schedulers.of(scheduler).cancels))] if left else []
         for index, case in enumerate(cases):  # of the jobs that it leaves, those that are there
             if isinstance(case.reason, Infrastructure):
                 still = tuple(job for job in case.reason.jobs if job in left)
@@ -151,7 +151,7 @@ def _jobs_left(entries: Iterable[Entry]) -> list[Reason]:
     left = [each for each in launches if each["result"] not in ended and each.get("jobid")]
     jobs = grouped(left, lambda entry: entry["scheduler"])
     return [
-        Text(jobs_left(name, [str(entry["jobid"]) for entry in group]))
+        Text(jobs_left([str(entry["jobid"]) for entry in group], schedulers.of(name).cancels))
         for name, group in jobs.items()
         if not schedulers.of(name).is_local
     ]
@@ -346,11 +346,6 @@ def _metric(name: str, values: Sequence[Any], higher: Sequence[str]) -> JudgedMe
 
 # ---- words for failures ----
 
-COMMANDS = re.compile(
-    r"(?:\S*/)?(sacct|sbatch|scancel|scontrol|sinfo|squeue|qdel|qselect|qstat|qsub|bjobs|bkill|"
-    r"bsub|oardel|oarstat|oarsub|flux)(?:\s|$)"
-)
-SUBMIT = ("sbatch", "qsub", "bsub", "oarsub")
 SPAWNED = re.compile(
     r"spawned process (?:error|timeout): command '(?P<command>.*?)' (?P<how>failed|timed out) .*?:"
     r"\s+--- stdout ---\s.*?--- stdout ---\s+--- stderr ---\s(?P<stderr>.*?)--- stderr ---",
@@ -362,12 +357,12 @@ def failure(text: str, seconds: float | None = None) -> Reason | None:
     """The fault of a scheduler that ReFrame's words, on a failure or all of its output, are about;
     `seconds`: how long ReFrame had the job."""
     for spawned in SPAWNED.finditer(text):
-        if match := COMMANDS.match(spawned["command"]):
-            command = match[1]
+        command = Path(spawned["command"].split(" ")[0]).name
+        if scheduler := schedulers.with_command(command):
             error = last_error(command, spawned["stderr"])
             if spawned["how"] == "timed out" or not error:
                 return Infrastructure(why=f"{command} did not answer in time")
-            if command in SUBMIT and not UNREACHABLE.search(error):
+            if command == scheduler.submits and not UNREACHABLE.search(error):
                 return Blocked(refused=all_errors(command, spawned["stderr"]))
             return Infrastructure(why=error)
     if match := re.search(r"job blocked error: \[jobid=(\S+)\] .*? due to reason: (.*)", text):

@@ -12,9 +12,10 @@ SCHEDULERS = (
     Slurm("squeue", needs_accounting=False),
     Pbs("pbs"),
     Flux("flux"),
-    Scheduler("lsf", "LSF", ["bsub"]),
-    Scheduler("oar", "OAR", ["oarsub"]),
-    Scheduler("sge", "Grid Engine", ["qconf"]),
+    Scheduler("lsf", "LSF", ["bsub"], "bsub", "bkill", ["bjobs"]),
+    Scheduler("oar", "OAR", ["oarsub"], "oarsub", "oardel", ["oarstat"]),
+    Scheduler("sge", "Grid Engine", ["qconf"], "qsub", "qdel", ["qstat"]),
+    Scheduler("torque", "TORQUE", (), "qsub", "qdel", ["qselect", "qstat"]),
     Local("local"),
 )
 
@@ -22,6 +23,11 @@ SCHEDULERS = (
 def of(name: str) -> Scheduler:
     """A scheduler by ReFrame's name of it."""
     return next((each for each in SCHEDULERS if each.name == name), Scheduler(name))
+
+
+def with_command(program: str) -> Scheduler | None:
+    """The first scheduler that has this command; None if none does."""
+    return next((each for each in SCHEDULERS if each.has_command(program)), None)
 
 
 def here() -> Scheduler:

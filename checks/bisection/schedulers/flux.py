@@ -31,7 +31,7 @@ class Flux(Scheduler):
     is_read = True
 
     def __init__(self, name: str) -> None:
-        super().__init__(name, "Flux", ["flux"])
+        super().__init__(name, "Flux", ["flux"], cancels="flux cancel")
 
     def read(self, account: str) -> survey.SchedulerSurvey:
         """The survey of its named queues, for any bank."""

@@ -89,7 +89,7 @@ class Pbs(Scheduler):
     is_read = True
 
     def __init__(self, name: str) -> None:
-        super().__init__(name, "PBS", ["pbsnodes", "qsub"])
+        super().__init__(name, "PBS", ["pbsnodes", "qsub"], "qsub", "qdel", ["qselect", "qstat"])
 
     def read(self, account: str) -> survey.SchedulerSurvey:
         queue = _json("qstat", "-Q", "-f", "-F", "json")

@@ -71,10 +71,23 @@ class Scheduler:
     takes_nodes = False  # jobs may ask for nodes by name
     needs_accounting: bool | None = None  # ReFrame's back-end does; None: there is no such database
 
-    def __init__(self, name: str, title: str = "", commands: Sequence[str] = ()) -> None:
+    def __init__(
+        self,
+        name: str,
+        title: str = "",
+        commands: Sequence[str] = (),
+        submits: str = "",
+        cancels: str = "",
+        asks: Sequence[str] = (),
+    ) -> None:
         self.name = name  # ReFrame's
         self.title = title  # its own
         self.commands = commands  # that it is known by
+        self.submits, self.cancels = submits, cancels  # its commands for that
+        self.asks = asks  # further commands that ReFrame calls
+
+    def has_command(self, program: str) -> bool:
+        return program in (self.submits, self.cancels.split(" ")[0], *self.asks)
 
     def is_here(self) -> bool:
         return bool(self.commands) and all(map(shutil.which, self.commands))

@@ -45,7 +45,8 @@ class Slurm(Scheduler):
     is_read = takes_qos = takes_nodes = True
 
     def __init__(self, name: str, needs_accounting: bool = True) -> None:
-        super().__init__(name, "Slurm", ["scontrol", "sbatch"])
+        asks = "sacct scontrol sinfo squeue".split()
+        super().__init__(name, "Slurm", ["scontrol", "sbatch"], "sbatch", "scancel", asks)
         self.needs_accounting = needs_accounting
 
     def is_here(self) -> bool:
@@ -168,7 +169,7 @@ class Slurm(Scheduler):
 
     def cancel(self, jobs: Iterable[str]) -> None:
         """Cancels all of them at once: none starts in between."""
-        ask("scancel", *jobs)
+        ask(self.cancels, *jobs)
 
     def cause(self, job: Any, ended: bool = False, said: Callable[[], str] = str) -> Reason | None:
         """By the state in which the controller has the job, or, once it has forgotten it, by what
@@ -189,7 +190,7 @@ class Slurm(Scheduler):
             return None
         unlisted = f"the scheduler did not list job {job.jobid}, which is {state}"
         why = error if lost else unlisted
-        return launches.Infrastructure(why=why, scheduler=self.name, jobs=(str(job.jobid),))
+        return launches.Infrastructure(why=why, cancel=self.cancels, jobs=(str(job.jobid),))
 
 
 def job_record(jobid: str) -> tuple[dict[str, str], str]:

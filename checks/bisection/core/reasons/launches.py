@@ -2,7 +2,7 @@
 
 import re
 import signal
-from collections.abc import Iterable
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -11,14 +11,6 @@ from bisection.core.reasons.base import Reason, with_reasons
 from bisection.core.verdicts import KernelExit, Verdict
 
 MOST = 8  # hosts that did not answer which are named
-# How to cancel a job, by ReFrame's name for the scheduler.
-CANCEL = {
-    **dict.fromkeys(("pbs", "sge", "torque"), "qdel"),
-    **dict.fromkeys(("slurm", "squeue"), "scancel"),
-    "flux": "flux cancel",
-    "lsf": "bkill",
-    "oar": "oardel",
-}
 # What a scheduler's refusal has that an option of `site new` and a word of the site file mend.
 OPTIONS = {
     "account": r"\baccounts?\b|\bprojects?\b|(?<!\S)-A\b",
@@ -265,11 +257,11 @@ class Blocked(LaunchFault):
 class Infrastructure(LaunchFault):
     code = "INFRASTRUCTURE"
     why: str
-    scheduler: str = ""
-    jobs: tuple[str, ...] = ()  # left in the scheduler's queue
+    cancel: str = ""  # the scheduler's command for jobs
+    jobs: tuple[str, ...] = ()  # left in its queue
 
     def words(self) -> str:
-        left = f"; {jobs_left(self.scheduler, self.jobs)}" if self.jobs else ""
+        left = f"; {jobs_left(self.jobs, self.cancel)}" if self.jobs else ""
         return f"INFRASTRUCTURE: {self.why}{left}"
 
 
@@ -278,9 +270,8 @@ def not_shared(host: str, path: str) -> str:
     return f"{host or 'a node'} does not see {path}, which all nodes must share"
 
 
-def jobs_left(scheduler: str, jobs: Iterable[str]) -> str:
-    """Jobs that are left in a queue, and the command that cancels them."""
-    jobs, cancel = list(jobs), CANCEL.get(scheduler)
+def jobs_left(jobs: Sequence[str], cancel: str) -> str:
+    """Jobs that are left in a queue, and the command that cancels them; "": not known."""
     mend = f"; cancel with {cancel} {' '.join(jobs)}" if cancel else ""
     return f"left in the queue: {', '.join(jobs)}{mend}"
 
