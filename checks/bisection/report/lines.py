@@ -11,9 +11,9 @@ WORD = r"""(?:[^\s'"]|'[^']*'|"[^"]*"|['"])+"""  # of a command, with what is qu
 
 
 def fitting(text: str, further: str = "  ", indent: str = "") -> list[str]:
-    """A text as lines that there is room for; `further`: begins all but the first. What is to be
-    copied stays whole: long words, and commands in backquotes."""
-    whole = re.sub("`[^`]*`", lambda command: command[0].replace(" ", "\0"), text)
+    """A text as lines that there is room for; `further`: begins all but the first. Long words,
+    commands in backquotes, and numbers with their units stay whole."""
+    whole = re.sub(r"`[^`]*`|\d [a-zA-Z]", lambda part: part[0].replace(" ", "\0"), text)
     lines = textwrap.wrap(
         whole,
         WIDTH,

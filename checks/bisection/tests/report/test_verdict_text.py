@@ -159,3 +159,12 @@ def test_a_night_without_references_says_so(nights, partitions, says):
 def test_colours_of_a_compiler_do_not_reach_the_terminal():
     lines = verdict_text.wrapped("\x1b[31merror\x1b[0m: no\x07file\x00")
     assert lines == ["error: no file"]
+
+
+@pytest.mark.parametrize("whole", ["20.2 s", "`a b c`", "3 sessions", "x" * 90])
+def test_what_belongs_together_stays_on_one_line(whole):
+    for width in range(60, verdict_text.WIDTH):
+        (line,) = (
+            each for each in verdict_text.wrapped(f"{'-' * width} {whole} end") if whole in each
+        )
+        assert len(line) <= max(verdict_text.WIDTH, len(whole) + 2)
