@@ -37,7 +37,7 @@ static bx_json *describe(bx_run *run, int argc, char **argv)
     time_t now = time(NULL);
     strftime(started, sizeof started, "%Y-%m-%dT%H:%M:%SZ", gmtime(&now));
     bx_json_text(root, "schema", "bisection-result");
-    bx_json_number(root, "version", 4);
+    bx_json_number(root, "version", 5);
     BX_TEXTS(root, {"kernel", run->kernel->name}, {"case", run->common.case_name},
              {"status", "running"});
     bx_json_bool(root, "verified", false);

@@ -9,6 +9,7 @@ The value of a selection is the part of slow-downs that it finds, where each met
 layout is as likely to become slower as any other. Each check and layout first gets its cheapest
 launch. Further ones are taken by what they add per node-hour, begun once with each: the best of
 these selections is worth at least 0.6174 of any other (Feldman, Nutov and Shoham 2023).
+SuperBench's selector balances time and faults likewise (Xiong and others 2024).
 """
 
 import re

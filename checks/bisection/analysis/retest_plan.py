@@ -125,10 +125,10 @@ def disturbed(verdict: RunVerdict, budget: float) -> list[TestResult]:
     of_lost: dict[Launch, TestResult] = {}  # of a test of several, those that were disturbed
     for test in verdict.lost_to_others:
         taken = [launch for launch in launches if test.takes(launch)]
-        bad = [each for each in taken if each.record.disturbed > LIMITS.disturbed_confirm]
+        bad = [each for each in taken if each.record.lost_part > LIMITS.disturbed_confirm]
         of_lost |= {launch.launch: launch for launch in bad or taken}
     seconds, chosen = LIMITS.retest_start, {}
-    for case in sorted(of_lost.values(), key=lambda case: -case.record.disturbed):
+    for case in sorted(of_lost.values(), key=lambda case: -case.record.lost_part):
         if case.launch[:-1] not in chosen and seconds + case.seconds <= budget:
             seconds += case.seconds
             chosen[case.launch[:-1]] = case

@@ -1,4 +1,5 @@
-"""Examines sites, checks, references, locks and stored results, offline; runs no check.
+"""Examines sites, checks, references, locks and stored results, offline; runs no check. A sample
+file that cannot be read is a defect.
 
 Prints one line per defect, `path:line: defect`. ReFrame reports most of them late, as a warning
 with exit code 0, or not at all: it skips a check file that does not load, ignores a reference key

@@ -23,7 +23,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def act(options: argparse.Namespace) -> Exit:
     home, faults = paths.home(), list[Text]()
-    with opened(home, check=True, on_fault=faults.append) as store:
+
+    def on_fault(fault: Text) -> None:
+        warn(fault)
+        faults.append(fault)
+
+    with opened(home, check=True, on_fault=on_fault) as store:
         for file in options.files:
             names, added = import_file(store, home, file)
             gone = sorted(names & store.forgotten().keys())
@@ -34,6 +39,4 @@ def act(options: argparse.Namespace) -> Exit:
             print(f"{file}: {', '.join(counts)}")
         if not options.files:
             print(f"the store has {plural(len(store.sessions()), 'session')}")
-    for fault in faults:
-        warn(fault)
     return Exit.USAGE if faults and not options.files else Exit.OK

@@ -68,7 +68,7 @@ def replaced(verdict: RunVerdict, part: DisturbedRerun) -> tuple[RunVerdict, int
         for index, case in enumerate(cases):
             new = tests.get((case.name, case.launch[:-1]))
             if new and case.takes(launch) and (case.is_launch or case.lost_to_others):
-                quieter = new.record.disturbed < case.record.disturbed
+                quieter = new.record.lost_part < case.record.lost_part
                 if quieter or new.verdict == Verdict.FAIL:
                     cases[index] = replace(new, run=launch.run)
     after = [case for case in cases if not case.fixture and case.lost_to_others]

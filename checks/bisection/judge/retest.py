@@ -79,7 +79,7 @@ def metric_values(verdict: RunVerdict | None) -> dict[Key, Rerun]:
     values: dict[Key, Rerun] = defaultdict(Rerun)
     for case in sorted(verdict.cases if verdict else (), key=lambda case: case.run):
         unmeasured = case.verdict == Verdict.NOT_MEASURED
-        if unmeasured or case.record.disturbed > LIMITS.disturbed_confirm:
+        if unmeasured or case.record.lost_part > LIMITS.disturbed_confirm:
             continue  # it confirms nothing
         for key, value in _values(case):
             if finite(value) and value > 0:
@@ -105,7 +105,7 @@ def rule_limits(verdict: RunVerdict, evidence: Evidence) -> RunVerdict:
     if retest is None or retest.rerun is None:
         return verdict
     reruns, most = Reruns(verdict, retest), LIMITS.disturbed_confirm
-    lost = {c.identity: c.record for c in retest.rerun.judged if c.record.disturbed > most}
+    lost = {c.identity: c.record for c in retest.rerun.judged if c.record.lost_part > most}
     cases = tuple(
         _ruled(case, reruns, lost.get(case.identity))
         if case in retest.plan.failed and case.launch[:-1] in retest.plan.chosen

@@ -33,7 +33,7 @@ class LaunchRecord:
     # That its job held them, without the queue; of a test of several launches, of each.
     seconds: tuple[float, ...] = ()
     facts: Mapping[str, str] = field(default_factory=dict)  # what may explain a change of its times
-    disturbed_samples: float = 0.0  # fraction of samples in which other processes took a core
+    disturbed: float = 0.0  # fraction of samples in which other processes took a core
     waited: float = 0.0  # fraction of the time of samples in which a thread had no core
     stopped: Stopped | Starved | None = None  # what stopped its processes; all is disturbed
     controls: Mapping[str, float] = field(default_factory=dict)  # "clock" (GHz); baselines (s)
@@ -56,7 +56,7 @@ class LaunchRecord:
             built_with="; ".join([build["compiler"], build["mpi"], *libraries]),
             hosts=tuple(results.hosts(result)),
             facts={**self.facts, **results.facts(result)},
-            disturbed_samples=1.0 if stopped else results.disturbed(result),
+            disturbed=1.0 if stopped else results.disturbed(result),
             waited=results.waited(result),
             stopped=stopped,
             controls=controls,
@@ -66,14 +66,14 @@ class LaunchRecord:
         )
 
     @property
-    def disturbed(self) -> float:
+    def lost_part(self) -> float:
         """The part that other processes disturbed: of the samples, or of their time."""
-        return max(self.disturbed_samples, self.waited)
+        return max(self.disturbed, self.waited)
 
     @property
     def lost(self) -> Reason:
         """What its measurement was lost to."""
-        parts = round(self.disturbed_samples, 4), round(self.waited, 4)
+        parts = round(self.disturbed, 4), round(self.waited, 4)
         return self.stopped or Disturbed(fraction=parts[0], waited=parts[1])
 
     def write(self, folder: Path | str) -> None:
@@ -86,4 +86,5 @@ class LaunchRecord:
         """Returns the record that was stored as JSON, without unknown fields."""
         record = cls(**known_fields(cls, stored))
         known = tuple(fault for fault in record.host_faults if isinstance(fault, HostFault))
-        return replace(record, host_faults=known)
+        stopped = record.stopped if isinstance(record.stopped, (Stopped, Starved)) else None
+        return replace(record, host_faults=known, stopped=stopped)

@@ -14,7 +14,7 @@ from bisection.core.thresholds import LIMITS
 from bisection.core.units import UNITS
 from bisection.kernels import adapters, fits, layouts
 
-SCHEMA, VERSION = "bisection-result", 4
+SCHEMA, VERSION = "bisection-result", 5
 
 Result = dict[str, Any]  # a result file
 Entry = dict[str, Any]  # a method at one point: an element of its "results"

@@ -271,7 +271,7 @@ def retest(night: Night, budget: float, partitions: Partitions, store: Store | N
     repeated = measure_again(night, request, "retest", agenda.budget)
     night.learn(replace(night.evidence, retest=Retest(agenda, repeated)))
     ended(night, repeated, until)
-    disturbed_most = max((c.record.disturbed for c in repeated.cases), default=0) if repeated else 0
+    disturbed_most = max((c.record.lost_part for c in repeated.cases), default=0) if repeated else 0
     if night.run.request.is_local and disturbed_most > LIMITS.disturbed_confirm:
         night.remark(*map(Text, filter(None, [waiting.busy()])))
     return True

@@ -175,7 +175,7 @@ def failure_groups(verdict: RunVerdict) -> list[FailureGroup]:
         _group(kind, lines, rerun(dependents(verdict, cases) or cases, verdict.request), cases)
         for (kind, lines), cases in alike.items()
     ]
-    if lost := sorted(verdict.lost_to_others, key=lambda case: -case.record.disturbed):
+    if lost := sorted(verdict.lost_to_others, key=lambda case: -case.record.lost_part):
         worst = {type(case.reason): case.reason for case in reversed(lost)}
         count = len({case.group for case in lost})
         of = f" (the worst of {count} launches)" if count > 1 else ""
@@ -395,11 +395,11 @@ def notes(verdict: RunVerdict, verbose: bool = False) -> list[str]:
         lines.append(f"note: {cases[0].group}{more}: {words}")
     low, high = LIMITS.disturbed_note, LIMITS.disturbed_launch
     launches = [case for case in verdict.cases if case.fixture]
-    if hit := [launch for launch in launches if low < launch.record.disturbed_samples <= high]:
-        worst = max(hit, key=lambda case: case.record.disturbed_samples)
+    if hit := [launch for launch in launches if low < launch.record.disturbed <= high]:
+        worst = max(hit, key=lambda case: case.record.disturbed)
         lines.append(
             f"note: other processes ran on the cores of {plural(len(hit), 'launch', 'launches')}, "
-            f"in up to {worst.record.disturbed_samples:.0%} of the samples ({worst.group}); "
+            f"in up to {worst.record.disturbed:.0%} of the samples ({worst.group}); "
             "a quiet machine gives other times"
         )
     lines += [

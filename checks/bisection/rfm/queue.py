@@ -155,7 +155,8 @@ def ask(job: Any, shape: Geometry, limit: float) -> None:
 def overdue(jobs: Sequence[Any]) -> list[Any]:
     """Those of ReFrame's jobs, in their state of now, that wait in the queue for too long: all that
     wait at the deadline of the run; before it the next one, if it waits for longer than it may
-    since a launch of the run ran. The one behind it then has the time limit of that to start."""
+    since a launch of the run ran. The job behind a cancelled
+    one may wait for the time limit of the cancelled one."""
     now = time.time()
     alive = [job for job in jobs if job.state and not job.is_cancelling]
     waiting = [job for job in alive if slurm_state_pending(job.state)]
@@ -163,7 +164,8 @@ def overdue(jobs: Sequence[Any]) -> list[Any]:
         _waits_since[0] = now
     if now >= deadline():
         return waiting
-    first = next((job for job in queued if not (job.completion_time or job.is_cancelling)), None)
+    there = (job for job in queued if job.state and not (job.completion_time or job.is_cancelling))
+    first = next(there, None)
     if first is None or first not in waiting:
         return []
     patience = first.max_pending_time or math.inf

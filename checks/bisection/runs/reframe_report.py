@@ -209,11 +209,11 @@ def _records(entries: Mapping[Key, Entry]) -> dict[Key, LaunchRecord]:
         record = records[(alike or launches)[0]] if launches else LaunchRecord()
         if len(launches) > 1:
             of_all = [records[name] for name in launches]
-            worst = max(of_all, key=lambda each: each.disturbed)
+            worst = max(of_all, key=lambda each: each.lost_part)
             record = replace(
                 record,
                 seconds=tuple(part for each in of_all for part in each.seconds),
-                disturbed_samples=worst.disturbed_samples,
+                disturbed=worst.disturbed,
                 waited=worst.waited,
                 stopped=worst.stopped,
             )

@@ -266,9 +266,9 @@ class RunVerdict:
             record = case.record
             slow = case.verdict == Verdict.FAIL and any(metric.failed for metric in case.metrics)
             timed = not case.fixture and (slow or case.verdict == Verdict.PASS)
-            if timed and record.disturbed_samples > LIMITS.disturbed_launch:
+            if timed and record.disturbed > LIMITS.disturbed_launch:
                 case = case.unmeasured(record.lost)
-            elif timed and slow and record.disturbed > LIMITS.disturbed_confirm:
+            elif timed and slow and record.lost_part > LIMITS.disturbed_confirm:
                 case = case.unconfirmed(record)
             cases.append(case)
         return replace(self, cases=tuple(cases))

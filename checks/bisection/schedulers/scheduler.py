@@ -87,7 +87,7 @@ class Scheduler:
         self.asks = asks  # further commands that ReFrame calls
 
     def has_command(self, program: str) -> bool:
-        return program in (self.submits, self.cancels.split(" ")[0], *self.asks)
+        return bool(program) and program in (self.submits, self.cancels.split(" ")[0], *self.asks)
 
     def is_here(self) -> bool:
         return bool(self.commands) and all(map(shutil.which, self.commands))

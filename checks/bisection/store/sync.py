@@ -59,7 +59,7 @@ def _lines(case: TestResult) -> Iterator[Line]:
         "run": case.run,
         "verdict": case.verdict,
         "reason": case.reason.as_dict() if case.reason else None,
-        "disturbed": record.disturbed_samples,
+        "disturbed": record.disturbed,
         "seconds": record.seconds,
     }
     if not case.fixture:
@@ -159,7 +159,9 @@ def synchronise(store: Store, home: Path | str) -> list[Text]:
         try:
             sessions = list(sample_file.read_samples(path))
         except StoreError as error:
-            faults.append(Text(f"{error}: restore this file, or move it away; the rest is used"))
+            faults.append(
+                Text(f"{error}: restore this file, or move it away; all other files are used")
+            )
         else:
             store.add(sessions)
         _show_progress(number + 1, len(files))

@@ -174,7 +174,7 @@ def result_of(options, kernel):
         jacobi["metrics"] |= of_jacobi(options.case)
     return {
         "schema": "bisection-result",
-        "version": 4,
+        "version": 5,
         "kernel": kernel,
         "case": options.case,
         "status": "complete",

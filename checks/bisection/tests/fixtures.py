@@ -40,6 +40,12 @@ def pytest_addoption(parser):
         parser.addoption("--full", action="store_true", help=text)
 
 
+def pytest_collection_modifyitems(items):
+    for item in items:
+        if {"long", "spack", "testbed"} & {mark.name for mark in item.iter_markers()}:
+            item.add_marker(pytest.mark.timeout(7200))
+
+
 @pytest.fixture(scope="session")
 def full(request):
     """Whether everything is to be run, which takes long."""

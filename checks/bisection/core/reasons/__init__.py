@@ -1,8 +1,8 @@
 """Reasons of verdicts.
 
 What is stored or compared is a dataclass, with its fields and its words in one place, by topic:
-`launches`, `machines`, `network` or `performance`. Any other reason is a sentence where it is found
-out: `Text("...")`. Nothing reads words back.
+`launches`, `machines` or `performance`; of networks, in `interconnect/reasons.py`. Any other reason
+is a sentence where it is found out: `Text("...")`. Nothing reads words back.
 """
 
 import json

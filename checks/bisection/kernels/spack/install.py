@@ -172,7 +172,8 @@ class Environment:
             return self.facts | state.installation
         jobs = min(len(os.sched_getaffinity(0)), 16)  # a login node is shared
         note(f"building {KERNELS} with {jobs} jobs, output in {spack.log}")
-        # Make would not compile changed files again that are older than the last installation.
+        # Make would not compile changed files again that are older than the last
+        # concretisation or installation.
         changed = [name for name, value in sources.items() if state.sources.get(name) != value]
         last = self.stamp.stat().st_mtime
         older = any((source / name).stat().st_mtime <= last for name in changed)

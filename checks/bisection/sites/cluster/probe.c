@@ -99,10 +99,10 @@ static void choose_leaders(const seat *seats, int size, int *leads)
 {
     int *firsts = allocate((size_t)size, sizeof *firsts), nodes = 0;
     for (int r = 0; r < size; r++) {
-        int node = 0;
-        while (node < nodes && strcmp(seats[firsts[node]].host, seats[r].host)) node++;
-        if (node == nodes) firsts[nodes++] = r;
-        leads[r] = r != 0 && firsts[node] == r;
+        int node = nodes - 1; /* most ranks are on the node of the one before */
+        while (node >= 0 && strcmp(seats[firsts[node]].host, seats[r].host)) node--;
+        if (node < 0) firsts[nodes++] = r;
+        leads[r] = r != 0 && node < 0;
     }
     free(firsts);
 }

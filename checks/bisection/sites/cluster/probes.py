@@ -270,9 +270,10 @@ def seen(subject: Subject) -> ProbeResult:
 def _traits(facts: Mapping[str, Any]) -> dict[str, Any]:
     """What is alike on alike nodes, by name: cores, memory, the network devices that are up with
     their rates, and more; of the facts of a node, or of a partition as NAME.json has them."""
-    known = {**facts, **facts.get("processor", {})}
-    if "processor" in facts:
-        known["cores"] = cores_of(facts["processor"])
+    processor = facts.get("processor") or {}
+    known = {**facts, **processor}
+    if processor:
+        known["cores"] = cores_of(processor)
     traits = {name: known[name] for name in TRAITS if name in known}
     for device in facts.get("networks", []):
         if device["state"] in UP:

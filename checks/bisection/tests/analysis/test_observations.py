@@ -175,7 +175,9 @@ def test_shares_and_ratios_of_a_method_to_itself_are_not_compared(compared, meth
         metrics = {name: [value, unit, "lower"] for name, unit in context.items()}
         return sessions(first, [[case(method, {"time": 1e-3, **metrics})]] * 5)
 
-    assert [r.metric for r in compared(side(0, 0.1), side(50, 0.9)).rows] == ["time"]
+    for values in ((0.1, 0.9), (1.0, 1.0)):
+        rows = compared(side(0, values[0]), side(50, values[1])).rows
+        assert [row.metric for row in rows] == ["time"]
 
 
 @pytest.mark.parametrize(

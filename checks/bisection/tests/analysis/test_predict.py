@@ -93,8 +93,8 @@ SHORT, REST = (
         # alltoallv is nearly as fast as collisions allow.
         (CROWDED | FORMS, [("alltoall", SIZES, Finding.ALGORITHM)]),
         (CROWDED | FORMS, [("alltoallv", SIZES[5:], Finding.CONTENTION)]),
-        (WORSE, [(method, LONG, Finding.ALGORITHM) for method in WORSE]),
-        (CROWDED | WORSE, [(method, LONG, Finding.CONTENTION) for method in WORSE]),
+        *(({m: WORSE[m]}, [(m, LONG, Finding.ALGORITHM)]) for m in WORSE),
+        *((CROWDED | {m: WORSE[m]}, [(m, LONG, Finding.CONTENTION)]) for m in WORSE),
     ],
 )
 def test_findings(how, findings, predicted):

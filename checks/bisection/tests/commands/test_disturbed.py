@@ -36,9 +36,7 @@ def run_of(disturbed, verdict=Verdict.PASS, remarks=None, stopped=None, **more):
     cases = []
     for case, fraction in disturbed.items():
         why = (stopped or {}).get(case)
-        launch, test = launched(
-            case=case, time=1 + fraction, disturbed_samples=fraction, stopped=why
-        )
+        launch, test = launched(case=case, time=1 + fraction, disturbed=fraction, stopped=why)
         remark = (remarks or {}).get(case)
         cases += [changed(launch, seconds=[10.0], remark=remark), replace(test, verdict=verdict)]
     return RunVerdict(cases, request=Request(is_local=True), **more)
@@ -88,7 +86,7 @@ def rerun(monkeypatch):
 def test_what_is_rerun(rerun, first, turns, budget, asked, disturbed, quiet):
     night, names = rerun(run_of(first), *map(run_of, turns), budget=budget)
     assert names == asked.split()
-    assert [case.record.disturbed_samples for case in night.judged] == disturbed
+    assert [case.record.disturbed for case in night.judged] == disturbed
     assert [case.metrics[0].value for case in night.judged] == [1 + part for part in disturbed]
     assert decision.of_run(night) == (Exit.NOT_MEASURED if max(disturbed) > 0.3 else Exit.OK)
     launches = len({*asked} - {" "})
@@ -101,12 +99,12 @@ def with_ratio(mpi, node, ratio):
     ratio of their times, which may be 1.5 at most."""
     tests = []
     for layout, fraction in (("mpi", mpi), ("node", node)):
-        of_layout = {"layout": layout, "disturbed_samples": fraction}
+        of_layout = {"layout": layout, "disturbed": fraction}
         launch, test = (changed(part, **of_layout) for part in launched(time=1 + fraction))
         tests += [changed(launch, name=f"Launch {layout}"), test]
     metric = JudgedMetric("ratio_mpi", ratio, "ratio", 0.5, 1.5, "pass" if ratio < 1.5 else "fail")
     names = {"check": "both", "name": "both", "launches": ["Launch mpi", "Launch node"]}
-    both = changed(tests[-1], **names, metrics=[metric], disturbed_samples=max(mpi, node))
+    both = changed(tests[-1], **names, metrics=[metric], disturbed=max(mpi, node))
     if ratio > 1.5:
         why = OutOfBounds(metrics=[["ratio_mpi", ratio, "ratio", 0.5, 1.5]])
         both = changed(both, verdict=Verdict.FAIL, reason=why)

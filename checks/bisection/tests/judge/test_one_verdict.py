@@ -144,7 +144,7 @@ def writer_run(*faults):
 
 SLOW_WRITER = SlowWriter(host="n2", rank=1, ratio=9.0)
 WRITER = writer_run(SLOW_WRITER)
-LOST, SUSPECT = run(launched(disturbed_samples=0.5)), noise_run(SLOW_MEMORY)
+LOST, SUSPECT = run(launched(disturbed=0.5)), noise_run(SLOW_MEMORY)
 FAILED = became(Verdict.FAIL, Text("verification did not pass"))
 UNMEASURED = became(Verdict.NOT_MEASURED, Blocked(job="7"))
 
@@ -200,7 +200,7 @@ RUNS = {
     "a launch that was rerun": Case(LOST, OK, rerun(run(launched()))),
     "a launch that was disturbed again": Case(LOST, MISSING, rerun(LOST)),
     "a launch that was wrong the second time": Case(LOST, FAIL, rerun(FAILED)),
-    "outside its bounds, of a disturbed launch": Case(outside(disturbed_samples=0.2), MISSING),
+    "outside its bounds, of a disturbed launch": Case(outside(disturbed=0.2), MISSING),
     # hosts
     "a suspect node": Case(SUSPECT, MISSING),
     "a slow node": Case(SUSPECT, WORSE_NOW, retested(SUSPECT, SUSPECT)),
@@ -240,7 +240,7 @@ RUNS = {
     "slower, not retested": Case(SLOW, MISSING, slower(budget=0.0)),
     "slower, in a retest that did not end": Case(SLOW, MISSING, slower()),
     "slower, in a disturbed retest": Case(
-        SLOW, MISSING, slower(run(launched(time=8e-3, disturbed_samples=0.2)))
+        SLOW, MISSING, slower(run(launched(time=8e-3, disturbed=0.2)))
     ),
     "slower, then wrong": Case(SLOW, FAIL, slower(FAILED)),
     "on other ranks than before": Case(SOUND, MISSING, OTHER_RANKS),
@@ -480,7 +480,7 @@ FINDINGS = {
     "slower by an outlier": Tonight(SLOW_NIGHT, MISSING, MISSING),
     "slower by a retest": Tonight(SLOW_NIGHT, WORSE_NOW, WORSE_NOW, retest=SLOW_NIGHT),
     "not measured": Tonight(without_time(Text("not in this run")), MISSING, MISSING),
-    "disturbed": Tonight(tonight(disturbed_samples=0.5), MISSING, MISSING),
+    "disturbed": Tonight(tonight(disturbed=0.5), MISSING, MISSING),
     "blocked": Tonight(without_time(Blocked()), MISSING, MISSING),
     "a trouble": Tonight(tonight(), MISSING, OK, troubles=(JOBS_LEFT,)),
     "nothing to judge": Tonight([], MISSING, MISSING, troubles=(Text("no check was selected"),)),

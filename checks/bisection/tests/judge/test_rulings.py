@@ -106,7 +106,7 @@ SLOW |= {"result": "fail", "fail_phase": "performance"}
         (0.9, WRONG, 1),
     ],
 )
-@pytest.mark.parametrize("of", ["disturbed_samples", "waited"])
+@pytest.mark.parametrize("of", ["disturbed", "waited"])
 def test_no_time_counts_where_others_had_the_cores(share, test, code, of):
     """A wrong answer is wrong, whoever had the cores. What is outside its limits needs more quiet:
     few samples may have taken most of the time."""
@@ -149,7 +149,7 @@ def test_a_test_of_two_launches_has_the_record_of_its_layout(layout, geometry):
     """The launch in the layout mpi was busy, so that no ratio to it counts."""
     both = [["Launch", "here:all", "system"], ["Other", "here:all", "system"]]
     other = {**launch("pass", {"geometry": "1x2"}, layout="node"), "unique_name": "Other"}
-    busy = launch("pass", {"geometry": "2x1", "disturbed_samples": 1.0}, layout="mpi")
+    busy = launch("pass", {"geometry": "2x1", "disturbed": 1.0}, layout="mpi")
     verdict = judge(busy, other, entry(layout=layout, dependencies_actual=both))
     assert verdict.judged[0].record.geometry == geometry
     assert (decision.of_run(verdict), len(verdict.lost_to_others)) == (3, 1)

@@ -114,6 +114,7 @@ def is_of(reason, code, values):
     ("words", "values"),
     [
         (OPEN_MPI, {"rank": 1, "exit_code": 70, "line": LAST}),
+        (OPEN_MPI_5, {"rank": 3, "exit_code": 5}),
         (MPICH, {"rank": 1, "host": "node3", "exit_code": 5}),
         (f"{REMARK}md: out of bounds\n{REMARK}{OPEN_MPI_5}", {"line": "md: out of bounds"}),
         (REMARK + OPEN_MPI_5, {"rank": 3, "exit_code": 5}),
@@ -126,6 +127,7 @@ def test_abort_has_rank_and_node(words, values):
 
 
 def test_words_that_were_cut_end_no_verdict():
+    assert Printed(Ended(), "srun").cause() is None
     words = "srun: error: Task launch for StepId=7.0 failed on node n[1: Communication connection"
     for cut, is_cause in ((f"{words} lost", True), ("srun: error: n1: task 0: ", False)):
         printed = Printed(Ended(errors=cut, nodes=2), "srun")
@@ -406,7 +408,7 @@ def test_a_message_that_open_mpi_lost_is_told(tmp_path, begun):
     ],
 )
 def test_an_answer_is_what_the_result_says(tmp_path, exit_code, words, verified, fault):
-    result = {"schema": "bisection-result", "version": 4, "kernel": "md", "status": "complete"}
+    result = {"schema": "bisection-result", "version": 5, "kernel": "md", "status": "complete"}
     result |= {"verified": verified, "layout": layout_of([{"host": "node1"}])}
     (tmp_path / "result.json").write_text(json.dumps(result))
     end = Ended("md", str(tmp_path), exit_code, words)

@@ -13,7 +13,7 @@ from bisection.kernels import results
 BUILD = ("sources", "compiler", "flags", "mpi", "version", "commit", "build_type")
 
 
-OURS = {"schema": "bisection-result", "version": 4}
+OURS = {"schema": "bisection-result", "version": 5}
 
 
 @pytest.mark.parametrize(

@@ -94,7 +94,6 @@ def test_what_cannot_be_named_is_refused(mpi, tmp_path, monkeypatch):
 
 
 @pytest.mark.spack
-@pytest.mark.timeout(7200)  # concretising alone takes minutes of a core
 def test_spack_concretises_it(spack_at_hand, debian, tmp_path, monkeypatch):
     home = paths.home()
     for name in ("spack-env", "src"):

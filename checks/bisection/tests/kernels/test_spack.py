@@ -360,7 +360,6 @@ def test_a_moved_folder_is_built_again(place, monkeypatch):
 
 
 @pytest.mark.spack
-@pytest.mark.timeout(7200)  # concretising alone takes minutes of a core
 def test_debian12_builds_and_runs(spack_at_hand, debian, tmp_path):
     built = installing.install("debian12")
     assert built["mpi"] == f"openmpi@{debian['openmpi']}"

@@ -111,7 +111,7 @@ def test_a_case_without_shares_is_not_drawn_as_free_of_communication():
     known = {"collective_share": (0.25, "fraction"), "mpi_share": (0.25, "share")}
     phases = {"exchange_share": (0.25, "share")}
     quiet = case(metrics=known | phases)
-    loud = case(name="silicon", disturbed_samples=0.25, metrics=phases)
+    loud = case(name="silicon", disturbed=0.25, metrics=phases)
     alone = case(name="alone", geometry="1x1", metrics={"mpi_share": (0.0, "share")})
     (group,) = session_figures.shares(common.measured_cases([quiet, loud, alone]))
     assert {row[0]: row[-1] for row in group.table.rows} == {"cnt40": "25%", "alone": "0%"}

@@ -268,7 +268,7 @@ def test_a_sample_file_with_a_fault_is_one_line_and_the_rest_is_used(
         fault, folder = errors.splitlines()
         assert f"results/1/samples.jsonl{says}" in fault
         assert "results/2/samples.jsonl: Is a directory" in folder
-        assert fault.endswith(": restore this file, or move it away; the rest is used")
+        assert fault.endswith(": restore this file, or move it away; all other files are used")
     code, text, errors = command_line("import")
     assert (code, text, len(errors.splitlines())) == (2, "the store has 1 session\n", 2)
     code, text, _ = command_line("doctor", "--system", "localhost")

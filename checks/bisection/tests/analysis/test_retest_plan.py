@@ -30,9 +30,7 @@ from bisection.store.selection import SLOWER
 
 def run(times, disturbed=0.0, **more):
     """A run: a launch of the kernel `transpose` for each case, with p2p's time."""
-    launches = [
-        launched(case=case, time=t, disturbed_samples=disturbed) for case, t in times.items()
-    ]
+    launches = [launched(case=case, time=t, disturbed=disturbed) for case, t in times.items()]
     return RunVerdict([*chain(*launches)], **more)
 
 
@@ -190,9 +188,7 @@ def test_what_is_outside_its_bounds_passes_only_if_the_retest_is_within(again, f
     assert said == f"ratio is 1.30, allowed is 0.50..1.20{says}"
 
 
-@pytest.mark.parametrize(
-    "lost", [{"disturbed_samples": 0.5}, {"disturbed_samples": 0.2}, {"waited": 0.2}]
-)
+@pytest.mark.parametrize("lost", [{"disturbed": 0.5}, {"disturbed": 0.2}, {"waited": 0.2}])
 @pytest.mark.parametrize("value", [1.3, 1.1])
 def test_a_disturbed_retest_confirms_nothing(lost, value):
     verdict, retest = outside(), outside(value, **lost)
@@ -208,7 +204,7 @@ def test_a_disturbed_retest_confirms_nothing(lost, value):
 
 @pytest.mark.parametrize(("quiet", "code"), [(1.4, Exit.FAILED), (1.0, Exit.OK)])
 def test_of_a_retest_the_undisturbed_launches_count(quiet, code):
-    verdict, busy = outside(), turns(1.4, disturbed_samples=0.2)
+    verdict, busy = outside(), turns(1.4, disturbed=0.2)
     retest = RunVerdict([*busy.cases, *(replace(c, run=1) for c in turns(quiet).cases)])
     assert decision.of_run(after(verdict, plan([], verdict, 900), retest)) == code
 
