@@ -2,10 +2,12 @@
 
 import math
 import re
+from dataclasses import replace
 
 import pytest
 from made_up import case, jobs, nights, row, series, sessions, times
 
+from bisection.analysis.model import Suspect
 from bisection.core.reasons.base import Text
 from bisection.core.reasons.launches import LeftOut
 from bisection.core.verdicts import COMPARED, Against, Verdict
@@ -252,6 +254,14 @@ def test_nothing_to_compare_is_no_success(rng, compared):
     sides = nights({"p2p": times(rng)}), nights({"p2p": times(rng)}, 50)
     result = compared(*sides, name=re.compile("no such test"))
     assert decision.of_comparison(result) == 3
+
+
+@pytest.mark.parametrize(("factor", "code"), [(1, 4), (1.5, 1)])
+def test_a_slow_node_is_slower_unless_something_is_wrong(rng, compared, factor, code):
+    usual = times(rng)
+    sides = nights({"p2p": usual}), nights({"p2p": factor * usual}, 50)
+    suspects = [Suspect(["n1"], 1.4, 12, "lab:cpu")]
+    assert decision.of_comparison(replace(compared(*sides), suspects=suspects)) == code
 
 
 @pytest.mark.parametrize("verdict", [*COMPARED, Against.BELOW])
