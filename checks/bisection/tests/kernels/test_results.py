@@ -21,8 +21,8 @@ OURS = {"schema": "bisection-result", "version": 5}
     [
         ("{", "cannot read {path}: "),
         ("[]", "{path} is not a bisection-result file"),
-        ({**OURS, "version": 3}, "{path} has version 3, and only 4 can be read: rerun"),
-        ({**OURS, "version": 5}, "{path} has version 5, and only 4 can be read: rerun"),
+        ({**OURS, "version": 3}, "{path} has version 3, and only 5 can be read: rerun"),
+        ({**OURS, "version": 6}, "{path} has version 6, and only 5 can be read: rerun"),
         ({**OURS, "kernel": "npar"}, "{path} is of kernel 'npar'"),
     ],
 )
