@@ -241,7 +241,8 @@ static void test_classes(void)
     CHECK(then[BX_COLLECTIVE].waiting == first[BX_COLLECTIVE].waiting);
     MPI_Allreduce(&mine, &sum, 1, MPI_INT, MPI_SUM, MPI_COMM_WORLD);
     bx_profile_read(then);
-    CHECK(then[BX_COLLECTIVE].waiting > first[BX_COLLECTIVE].waiting);
+    /* A rank alone waits for nobody: its barrier may be shorter than a tick of the clock. */
+    CHECK(size == 1 || then[BX_COLLECTIVE].waiting > first[BX_COLLECTIVE].waiting);
 }
 
 /* Requests that are under way are counted, and laps all along which one is; calls by routine. */
