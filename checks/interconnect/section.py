@@ -50,7 +50,8 @@ def content(report: Report) -> tuple[str, list[TextTable], list[str]]:
     lead = LEAD if any(table.rows for table in contents) else ""
     if network:
         lead = f"{MEANING[network.grade]} {lead}"
-        others = [finding for finding in network.findings if finding.reason not in network.bad]
+        bad = network.bad
+        others = [finding for finding in network.findings if finding.reason not in bad]
         impacts, missing = report.evidence.impacts, network.unmeasured
         contents = [
             listing(others, FINDINGS, MOST, "findings", "Findings"),

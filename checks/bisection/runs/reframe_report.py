@@ -67,7 +67,7 @@ def read(
         log: ReFrame's output; "" if it was not kept.
         listing: gives ReFrame's list of the selected test cases, if the run stopped early.
         left: jobs that are in the queue after the run; None if nobody looked.
-        scheduler: of these jobs, by ReFrame's name.
+        scheduler: ReFrame's name of the scheduler of these jobs.
 
     Raises:
         KeyError, TypeError, ...: the report is not one of ReFrame's.

@@ -168,8 +168,8 @@ class Request:
     tier: str = "nightly"
     system: str = "localhost"  # ReFrame's --system
     environ: str = "system"
-    arguments: list[str] = field(default_factory=list)  # further ones of ReFrame
-    command: list[str] = field(default_factory=list)  # ReFrame's command line
+    arguments: Sequence[str] = ()  # further ones of ReFrame
+    command: Sequence[str] = ()  # ReFrame's command line
     site: str = ""  # the site file, where it is not one of site-configs/
     scheduler: str = "local"  # ReFrame's name
     job_name: str = ""  # of all its jobs, where the scheduler starts them one after the other
@@ -177,8 +177,8 @@ class Request:
     until: float = 0.0  # the deadline as Unix time
     # The full name of a partition -> sets of nodes that its launches ask for in turn.
     nodes: dict[str, list[tuple[str, ...]]] = field(default_factory=dict)
-    partitions: list[str] = field(default_factory=list)  # full names; none: all of `system`
-    files: list[str] = field(default_factory=list)  # of checks, from the root; none: all
+    partitions: Sequence[str] = ()  # full names; none: all of `system`
+    files: Sequence[str] = ()  # of checks, from the root; none: all
     is_local: bool = False  # launches run on this host, and --wait waits for it to be quiet
     reruns: int = 0  # beside those that `arguments` ask for: one for each further set of nodes
 

@@ -201,8 +201,8 @@ def job_record(jobid: str) -> tuple[dict[str, str], str]:
 
 def node_rows(fields: str, partition: str = "", names: str = "") -> list[list[str]]:
     """Fields of nodes, sinfo's, with bars between them, of which the last may contain bars: a row
-    per node and partition. Of one partition, "" for all, hidden ones too, and of the nodes with
-    these names in Slurm's compressed form, "" for all."""
+    per node and partition. `partition`: only this one; "" for all, hidden ones too. `names`: only
+    these nodes, in Slurm's compressed form; "" for all."""
     where = ["-p", partition] if partition else ["--all"]  # sinfo does not take both
     where += ["-n", names] if names else []
     lines = ask("sinfo", "-h", "-N", *where, "-o", fields).text.splitlines()

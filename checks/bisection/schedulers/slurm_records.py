@@ -16,8 +16,8 @@ from bisection.core.reasons.base import Text
 from bisection.schedulers import survey
 
 MPI_TYPES = ("pmix", "cray_shasta", "pmi2")  # the order in which they are tried
-# Words of a node's state in which it takes jobs, and how those begin in which it does not: in
-# sinfo, and in all.
+# Words of the states of a node that takes jobs; the beginnings of those of a node that takes none:
+# in sinfo, and everywhere.
 TAKES_JOBS = {"idle", "allocated", "mixed", "completing", "planned", "reserved"}
 UNAVAILABLE = ("down", "drain", "fail", "error", "inval", "maint", "reboot", "unknown")
 TAKES_NONE = (*UNAVAILABLE, "blocked", "future", "no_respond", "not_resp", "perfctrs", "undrain")
@@ -129,9 +129,9 @@ def node(fields: Mapping[str, str]) -> survey.Node:
 def queues(
     partitions: str, nodes: str, account: str, groups: set[str], accounts: Sequence[str] = ()
 ) -> Iterator[survey.QueueInfo]:
-    """Yields the queues, of one-line records that `scontrol show` prints of partitions and nodes;
-    for the account that jobs will use, "" if it is not known, and the groups and accounts of the
-    user, no accounts if they are not known."""
+    """Yields the queues, of one-line records that `scontrol show` prints of partitions and nodes.
+    `account`: that jobs will use, "" if it is not known. `groups`, `accounts`: of the user; no
+    accounts if they are not known."""
     members: dict[str, list[survey.Node]] = {}
     for fields in node_records(nodes):
         for queue in filter(None, fields.get("Partitions", "").split(",")):

@@ -4,6 +4,13 @@ import re
 
 import pytest
 
+from bisection.judge import network
+from interconnect import impact, pairs
+
+
+def test_the_kernels_that_load_it_are_those_that_it_judges():
+    assert set(network.KERNELS) == {pairs.KERNEL, impact.KERNEL}
+
 
 @pytest.mark.parametrize(("tier", "loads"), [("nightly", False), ("triage", True)])
 def test_a_run_of_one_node_loads_it_only_for_a_verdict_on_the_network(

@@ -87,8 +87,8 @@ def _kind(code: str) -> type[Reason]:
 
 
 def known_fields(kind: Any, stored: Mapping[str, Any]) -> dict[str, Any]:
-    """The fields of a dataclass that JSON has, without unknown ones: lists as tuples, and reasons
-    as such."""
+    """The fields of a dataclass that JSON has, without unknown ones. Lists become tuples, and
+    dictionaries with a code become reasons; other dictionaries stay."""
     return {part.name: _frozen(stored[part.name]) for part in fields(kind) if part.name in stored}
 
 
