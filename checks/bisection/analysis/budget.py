@@ -22,11 +22,9 @@ from typing import Any
 import numpy as np
 import scipy  # its parts load when they are used
 
-from bisection.analysis.accumulate import chance_of_alarm
 from bisection.analysis.judging import NoiseTable, noise_tables
+from bisection.analysis.noise import TINY, chance_of_alarm, factors
 from bisection.analysis.outlying import FEW_SAMPLES
-from bisection.analysis.shared_factors import factors
-from bisection.analysis.shifts import SAME
 from bisection.analysis.statistics import medians
 from bisection.core.grouping import grouped
 from bisection.core.identity import POINT, parsed
@@ -188,7 +186,7 @@ def propose(
     left_out = []
     for number in np.setdiff1d(np.arange(len(paid)), taken):
         alone = weight * finds[number]
-        whole, adds = max(alone.sum(), SAME), float(alone @ missed)
+        whole, adds = max(alone.sum(), TINY), float(alone @ missed)
         share = finds[taken] @ alone / whole
         by = paid[taken[int(share.argmax())]].name if share.max() > LIMITS.plan_least else ""
         left_out.append(Omitted(paid[number], adds, max(0.0, 1 - adds / whole), by))
@@ -268,7 +266,7 @@ def finding(
     chance, time = np.full(len(numbers), np.nan), np.full(len(numbers), np.nan)
     alike = np.eye(len(numbers))
     for table in tables:
-        sigma, rho = np.maximum(table.noise.sigma, SAME), table.noise.rho
+        sigma, rho = np.maximum(table.noise.sigma, TINY), table.noise.rho
         alarms = np.asarray(
             chance_of_alarm(LIMITS.plan_nights, np.log1p(effect), sigma, rho, len(sigma))
         )
@@ -279,7 +277,7 @@ def finding(
             place = column.get((test.identity, test.geometry))
             few = POINT.sub("", metric.name) in FEW_SAMPLES  # histories of runs lack them
             # What never varies is a count, or a ratio to itself.
-            if place is None or few or sigma[row] <= SAME:
+            if place is None or few or sigma[row] <= TINY:
                 continue
             quietest[place] = row
             time[place] = np.median(values) if metric.name == "time" else time[place]
@@ -313,7 +311,7 @@ def _correlated(table: NoiseTable, rows: np.ndarray) -> np.ndarray:
     known = np.isfinite(rest).astype(float)
     rest = np.nan_to_num(rest)
     sums = rest**2 @ known.T
-    squares = np.clip((rest @ rest.T) ** 2 / np.maximum(sums * sums.T, SAME**4), 0, 1 - SAME)
+    squares = np.clip((rest @ rest.T) ** 2 / np.maximum(sums * sums.T, TINY**4), 0, 1 - TINY)
     df = np.maximum(known @ known.T - 3, 1)  # each half has its level
     p = 2 * scipy.special.stdtr(df, -np.sqrt(squares * df / (1 - squares)))
     sure = np.where(p * max(len(rows) * (len(rows) - 1) / 2, 1) < LIMITS.plan_chance, squares, 0.0)

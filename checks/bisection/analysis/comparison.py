@@ -11,9 +11,9 @@ from bisection.analysis import nodes
 from bisection.analysis.explain import explain_rows
 from bisection.analysis.judging import CHANGED, STEPS, Power, judge_rows, set_against
 from bisection.analysis.model import Comparison, Row, Suspect, changes
+from bisection.analysis.noise import mean_variance
 from bisection.analysis.observations import Key, Observations, rows_of
 from bisection.analysis.outlying import mark_outliers
-from bisection.analysis.shifts import worth
 from bisection.core.format import some
 from bisection.core.identity import POINT
 from bisection.core.reasons.base import Reason, Text
@@ -177,7 +177,7 @@ def _of_nights(rows: Sequence[Row], power: Power | None) -> Iterator[Reason]:
         return
     fewest, nights = min(power.nights), list(power.nights)
     if power.rho > LIMITS.persistence:
-        independent = worth(fewest, power.rho)
+        independent = 1 / mean_variance(fewest, power.rho)
         alike = f"each resembles the one before (correlation {power.rho:.1f})"
         counts = f"{fewest} nights count as {independent:.0f}"
         yield Text(f"nights are not independent: {alike}, {counts}")

@@ -1,25 +1,22 @@
 """Events in the histories of all metrics: what changed together, since which night, with what.
 
 Levels are looked for in what all metrics share, in what each kernel shares beside that, and in
-each metric beside both (shared_factors.py, accumulate.py). What may have begun in the same night is
+each metric beside both (noise.py). What may have begun in the same night is
 one event for the worse, and one for the better. Their night is the median of what all evidence
 together makes probable, which is the estimate that errs by the fewest nights.
 """
 
-import itertools
 import math
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
-from bisection.analysis.accumulate import YEAR, Findings, Shift, look, newest, odds
 from bisection.analysis.histories import History
 from bisection.analysis.model import ChangePoint, DrawnHistory, Event, changes
-from bisection.analysis.shared_factors import factors, states
-from bisection.analysis.shifts import SAME
+from bisection.analysis.noise import TINY, Level, Levels, factors, levels, without_weeks
 from bisection.analysis.statistics import medians, scale
 from bisection.core.format import plural, utc
 from bisection.core.grouping import grouped
@@ -40,7 +37,7 @@ class NightTable:
     kernels: np.ndarray  # number of each metric's check
     shared: np.ndarray  # by all metrics, and by those of each check beside it: [1 + checks, nights]
     apart: np.ndarray  # what metrics have beside both, [metrics, nights]
-    repeats: np.ndarray | None  # launches and squares, [2, metrics, nights]; None: no night has any
+    mildest: np.ndarray  # launch of each night that was repeated, as `apart`; NaN: was not
     ticks: np.ndarray  # the least distance of two unequal values of a metric, [metrics]
     twins: list[str]  # sessions that are the same night
 
@@ -51,11 +48,8 @@ class _Trace:
 
     rows: np.ndarray  # of the metrics that it is of
     test: object  # that it is of: metrics of one test vary together; None: of what metrics share
-    size: float  # logarithm of new over old
-    left: int  # nights: of the level before, and after the new one
-    right: int
+    level: Level  # its indices are of the table's nights
     logs: np.ndarray  # likelihood of each night as the first one, [nights]
-    chance: float
 
 
 def tables_of(looked_at: Sequence[History], sessions: Sequence[Session]) -> list[NightTable]:
@@ -73,36 +67,13 @@ def events_of(
     sessions and metrics that do not count. `false_alarms`: how many a year of nightly sessions may
     have without a change."""
     metrics = sum(len(table.histories) for table in looked_at)
-    chance = false_alarms / YEAR * LIMITS.alarm_nights
     events: list[Event] = []
     notes: list[str] = []
     for table in looked_at:
-        events += _of_table(table, chance * len(table.histories) / metrics, false_alarms)
+        events += _of_table(table, false_alarms * len(table.histories) / metrics)
         notes += table.twins + _ended(table)
     events.sort(key=lambda e: (not e.alarm, -len(e.worse), -len(e.points), -e.at))
     return events, list(dict.fromkeys(notes))
-
-
-def unusual(
-    looked_at: Sequence[NightTable], events: Sequence[Event], newest_session: Session
-) -> list[tuple[float, History]]:
-    """Metrics that may have got worse lately, beside the level since the last of these events, with
-    their standard errors (newest()), the most first. Where a metric has two states, its newest
-    value is in neither."""
-    points = sorted((p for event in events for p in event.points), key=lambda point: point.at)
-    began, largest = {point.key: point.at for point in points}, []
-    for table in looked_at:
-        count = len(table.sessions) - LIMITS.level
-        if count < LIMITS.level or table.sessions[-1] is not newest_session:
-            continue
-        starts = np.array([session.start for session in table.sessions])
-        since = np.array([began.get(history.key, -np.inf) for history in table.histories])
-        level = np.where(starts < since[:, None], np.nan, table.apart)
-        earlier, errors = level[:, :count], newest(level, table.repeats, table.ticks)
-        slow = np.where(states(earlier, count).slow, earlier, -np.inf).max(axis=1)
-        rows = np.flatnonzero((level[:, -1] > slow) & (errors > LIMITS.unusual))
-        largest += [(float(errors[row]), table.histories[row]) for row in rows]
-    return sorted(largest, key=lambda pair: -pair[0])
 
 
 def drawn(
@@ -122,14 +93,8 @@ def drawn(
 def _table(histories: list[History], sessions: Sequence[Session]) -> NightTable:
     """The histories of one partition as an array, every night once."""
     costs = np.full((len(histories), len(sessions)), np.nan)
-    repeats = np.zeros((3, *costs.shape))
-    repeats[0] = 1
-    for row, (_, _, indices, values, launches) in enumerate(histories):
-        costs[row, indices] = values
-        if launches is not None:
-            repeats[:, row, indices] = launches
-    signs = np.array([[1 if metric.better == "lower" else -1] for _, metric, *_ in histories])
-    costs, repeats[2] = signs * np.log(costs), signs * repeats[2]
+    for row, history in enumerate(histories):
+        costs[row, history.indices] = np.log(history.values) * history.metric.sign
     nights: dict[object, int] = {}
     twins = []
     for night in np.flatnonzero((~np.isnan(costs)).any(axis=0)):
@@ -143,76 +108,66 @@ def _table(histories: list[History], sessions: Sequence[Session]) -> NightTable:
     _, kernels = np.unique([test.check for test, *_ in histories], return_inverse=True)
     costs, there = costs[:, kept], [sessions[night] for night in kept]
     steps = np.diff(np.sort(costs, axis=1), axis=1)
-    ticks = np.where(steps > SAME, steps, np.inf).min(axis=1, initial=np.inf)
+    ticks = np.where(steps > TINY, steps, np.inf).min(axis=1, initial=np.inf)
     ticks[np.isinf(ticks)] = 0
-    costs = without_weeks(costs, np.array([int(s.start // DAY % 7) for s in there]))
-    residuals = costs - medians(costs, 1)[:, None]
+    clear = without_weeks(costs, np.array([int(s.start // DAY % 7) for s in there]))
+    residuals = clear - medians(clear, 1)[:, None]
     shared = np.vstack(factors(residuals, kernels))
     apart = residuals - np.nan_to_num(shared[0]) - np.nan_to_num(shared[1:])[kernels]
-    counted: np.ndarray | None = None
-    more = np.zeros(())
-    if any(each.repeats is not None for each in histories):
-        counted, more = _of_retests(histories, apart, repeats[..., kept])
-    costs, apart = costs + more, apart + more
-    return NightTable(histories, there, costs, kernels, shared, apart, counted, ticks, twins)
+    middle, mildest = _with_repeats(histories, costs, apart, kept)
+    clear, apart, mildest = clear + middle - costs, apart + middle - costs, apart + mildest - costs
+    return NightTable(histories, there, clear, kernels, shared, apart, mildest, ticks, twins)
 
 
-def _of_retests(
-    histories: list[History], apart: np.ndarray, repeats: np.ndarray
+def _with_repeats(
+    histories: list[History], costs: np.ndarray, apart: np.ndarray, kept: list[int]
 ) -> tuple[np.ndarray, np.ndarray]:
-    """The repeats that count, [2, metrics, nights], and what they add to the logarithms of nights.
+    """Returns the median cost of all launches of a night, and the mildest one of a night that was
+    repeated (else NaN); logarithms, [metrics, nights].
 
     The machine may be faster or slower in the retest than in the run. Times and rates lose what
-    most of them share there: of launches that were as usual in the run, as others were chosen for
-    being slow, or have changed. Where these are few, repeats of times and rates do not count.
+    those share there that were as usual in the run. If these are few, their repeats do not count.
     """
-    launches, squares, more = repeats
-    absolute = np.array([is_absolute(history.metric.unit) for history in histories])
-    off = apart / np.maximum(scale(apart, 1), 1e-12)[:, None]
-    usual = np.zeros(apart.shape, bool)
-    tests = [test.identity[3:6] for test, *_ in histories]
-    for rows in grouped(np.flatnonzero(absolute), tests.__getitem__).values():
-        usual[rows] = np.abs(medians(off[rows], 0)) < 1
-    usual &= launches > 1
-    shift = medians(np.where(usual, apart + more, np.nan), 0)
-    counts = (launches > 1) & ((usual.sum(axis=0) >= LIMITS.kernel_metrics) | ~absolute[:, None])
-    more = np.where(absolute[:, None], more - shift, more) * (1 - 1 / launches)
-    return np.where(counts, [launches, squares], [[[1]], [[0]]]), np.where(counts, more, 0)
+    middle, mildest = costs.copy(), np.full(costs.shape, np.nan)
+    again: dict[int, dict[int, np.ndarray]] = defaultdict(dict)  # night -> row -> logarithms
+    column = {night: place for place, night in enumerate(kept)}
+    for row, history in enumerate(histories):
+        for night, values in history.again.items():
+            if night in column:
+                again[column[night]][row] = np.log(values) * history.metric.sign
+    usual = np.abs(apart) < LIMITS.noise_cut * scale(apart, 1)[:, None]
+    absolute = [is_absolute(history.metric.unit) for history in histories]
+    for night, of_night in again.items():
+        moved = [
+            np.median(logs) - costs[row, night]
+            for row, logs in of_night.items()
+            if absolute[row] and usual[row, night]
+        ]
+        for row, logs in of_night.items():
+            if absolute[row] and len(moved) < LIMITS.kernel_metrics:
+                continue
+            shift = np.median(moved) if absolute[row] else 0.0
+            launches = [costs[row, night], *(logs - shift)]
+            middle[row, night], mildest[row, night] = np.median(launches), min(launches)
+    return middle, mildest
 
 
-def without_weeks(costs: np.ndarray, days: np.ndarray) -> np.ndarray:
-    """Costs without what a day of the week has beside the days around it, where that is sure:
-    logarithms, [metrics, nights], NaN: missing. `days`: of the week, [nights]."""
-    around = np.pad(costs, ((0, 0), (3, 3)), constant_values=np.nan)
-    weeks = np.lib.stride_tricks.sliding_window_view(around, 7, axis=1)
-    beside = costs - medians(weeks.reshape(-1, 7), 1).reshape(costs.shape)
-    clear, spread = costs.copy(), scale(beside, 1)
-    for day in np.unique(days):
-        here = beside[:, days == day]
-        size, nights = medians(here, 1), (~np.isnan(here)).sum(axis=1)
-        error = np.maximum(spread, scale(here - size[:, None], 1))
-        error *= np.sqrt(math.pi / 2 / np.maximum(nights, 1))  # of medians
-        sure = np.abs(size) > LIMITS.shared_sure * error
-        clear[:, days == day] -= np.where(sure, size, 0)[:, None]
-    return clear
-
-
-def _of_table(table: NightTable, chance: float, false_alarms: float) -> list[Event]:
+def _of_table(table: NightTable, a_year: float) -> list[Event]:
     shared, apart, every = table.shared, table.apart, np.arange(len(table.apart))
     of_kernels = [every, *(np.flatnonzero(table.kernels == k) for k in range(len(shared) - 1))]
     traces: list[_Trace] = []
     events: list[Event] = []
-    alone = look(apart, (1 - LIMITS.shared_part) * chance, True, table.repeats, table.ticks)
-    for series, members, findings in (
-        (shared, of_kernels, look(shared, LIMITS.shared_part * chance, table=False)),
+    alone = levels(apart, (1 - LIMITS.shared_part) * a_year, table.ticks, table.mildest)
+    for series, members, its_levels in (
+        (shared, of_kernels, levels(shared, LIMITS.shared_part * a_year)),
         (apart, every[:, None], alone),
     ):
-        for values, rows, finding in zip(series, members, findings, strict=True):
-            test = None if series is shared else table.histories[rows[0]][0].identity
-            traces += [_trace(values, rows, test, shift, finding) for shift in finding.shifts]
-            if finding.drift is not None:  # of all together, from the first night on
-                drift = {"drift": math.exp(finding.drift), "nights": len(table.sessions) - 1}
-                events.append(_event(table, rows, (0, 0, 0), 0.0, **drift))
+        for values, rows, of_series in zip(series, members, its_levels, strict=True):
+            test = None if series is shared else table.histories[rows[0]].test.identity
+            traces += [_trace(values, rows, test, each, of_series) for each in of_series.new]
+            if of_series.drift is not None:  # of all together, from the first night on
+                drift = {"drift": math.exp(of_series.drift), "nights": len(table.sessions) - 1}
+                events.append(_event(table, rows, (0, 0, 0), **drift))
     for chances, together in _together(traces):
         night = int(np.searchsorted(np.cumsum(chances), 0.5))
         # The fewest nights that have the chance `night_chance` together.
@@ -222,31 +177,17 @@ def _of_table(table: NightTable, chance: float, false_alarms: float) -> list[Eve
         sides = grouped(_points(table, night, together).items(), lambda item: item[1].verdict)
         for verdict, side in sides.items():
             worse, points = verdict == Verdict.REGRESSED, dict(side)
-            surest = min(together, key=lambda t: ((t.size > 0) != worse, t.chance))
-            rate = false_alarms * surest.chance
-            event = _event(table, points, (low, night, high), rate, points=[*points.values()])
+            event = _event(table, points, (low, night, high), points=[*points.values()])
             if worse:
                 event.near = table.sessions[max(0, low - 1) : high + 2]
                 event.accepted = next((s.accepted for s in event.near if s.accepted), "")
             _note_causes(event, table.sessions, chances, range(max(1, low), high + 1))
             events.append(event)
-    points_of_all = (point for event in events for point in event.points)
-    for alike in grouped(points_of_all, lambda point: point.key).values():
-        alike.sort(key=lambda point: point.at)
-        for point, after in itertools.pairwise(alike):
-            point.stands = False
-            after.back = _is_back(point, after)
     return events
 
 
-def _is_back(better: ChangePoint, point: ChangePoint) -> bool:
-    """True if a metric got better, for no longer than the level before had lasted, and is back."""
-    while_better = better.verdict == Verdict.IMPROVED and better.after <= better.before
-    return while_better and point.cost > 1 > point.cost * better.cost / (1 + LIMITS.step)
-
-
 def _event(
-    table: NightTable, rows: Iterable[int], when: tuple[int, int, int], rate: float, **more: Any
+    table: NightTable, rows: Iterable[int], when: tuple[int, int, int], **more: Any
 ) -> Event:
     """An event of these metrics, which are rows of the table; `when` are the first night in which
     it may have begun, the most probable one, and the last one."""
@@ -263,7 +204,6 @@ def _event(
         at=at,
         first=first,
         last=last,
-        rate=rate,
         metrics={check: (count, there[check]) for check, count in changed.most_common()},
         before=table.sessions[max(0, low - LIMITS.event_sessions) : low],
         after=table.sessions[night:],
@@ -275,17 +215,33 @@ def _event(
 
 
 def _trace(
-    values: np.ndarray, rows: np.ndarray, test: object, shift: Shift, finding: Findings
+    values: np.ndarray, rows: np.ndarray, test: object, level: Level, of_series: Levels
 ) -> _Trace:
     """A change of level with the likelihood of each night of the table."""
-    known = np.flatnonzero(~np.isnan(values))
-    clear = values[known] - (finding.drift or 0.0) * np.arange(len(known))
-    size = np.median(clear[shift.start : shift.right]) - np.median(clear[shift.left : shift.start])
+    known = np.flatnonzero(np.isfinite(values))
+    clear = values[known] - (of_series.drift or 0.0) * np.arange(len(known))
     logs = np.full(len(values), -np.inf)
     following = np.searchsorted(known, np.arange(known[-1] + 1))  # a night without a value is as
-    logs[: known[-1] + 1] = odds(clear, shift, finding.correlation)[following]  # the next with one
-    left, right = known[shift.left], known[shift.right - 1] + 1
-    return _Trace(rows, test, float(size), int(left), int(right), logs, shift.chance)
+    logs[: known[-1] + 1] = _likelihood(clear, level, of_series.rho)[following]  # the next with one
+    left, right = known[level.left], known[level.right - 1] + 1
+    return _Trace(rows, test, replace(level, left=int(left), right=int(right)), logs)
+
+
+def _likelihood(values: np.ndarray, level: Level, rho: float) -> np.ndarray:
+    """The logarithm of the likelihood that the level began in each night; -inf outside of it and
+    the level before. `values`: of one series without missing nights; `rho`: their correlation."""
+    logs = np.full(len(values), -np.inf)
+    sides = (values[level.left : level.start], values[level.start : level.right])
+    middles = np.repeat([np.median(side) for side in sides], [len(side) for side in sides])
+    off = np.concatenate(sides) - middles
+    far = 3 * max(float(scale(off)), TINY)
+    part = middles + np.clip(off, -far, far)
+    count, first = len(part), np.arange(1, len(part))
+    part -= part.mean()
+    gain = np.cumsum(part)[:-1] ** 2 * count / (first * (count - first))
+    rest = np.maximum((part**2).sum() - gain, TINY**2)
+    logs[level.left + first] = -count * (1 - rho) / (1 + rho) / 2 * np.log(rest)
+    return logs - logs.max()
 
 
 def _probable(logs: np.ndarray) -> np.ndarray:
@@ -301,7 +257,7 @@ def _together(traces: list[_Trace]) -> list[tuple[np.ndarray, list[_Trace]]]:
         members = [trace for trace in rest if trace.logs[night] > LIMITS.other_event] or rest[:1]
         rest = [trace for trace in rest if trace not in members]
         # The surest of each test: its metrics vary together.
-        order = sorted(members, key=lambda t: (t.test is not None, t.chance))
+        order = sorted(members, key=lambda t: (t.test is not None, -t.level.errors))
         tests = grouped(order, lambda trace: trace.test or id(trace)).values()
         chances = _probable(sum(np.maximum(alike[0].logs, LIMITS.least_likely) for alike in tests))
         groups.append((chances, members))
@@ -316,7 +272,8 @@ def _points(table: NightTable, night: int, traces: list[_Trace]) -> dict[int, Ch
     points: dict[int, ChangePoint] = {}
     first = table.sessions[night]
     for trace in sorted(traces, key=lambda t: t.test is None):
-        rows, nights = trace.rows, (trace.left, night, trace.right)
+        rows, level = trace.rows, trace.level
+        nights = level.left, night, level.right
         shared, moved = (sizes[rows] for sizes in _moved(table, *nights))
         # Where the shared level is as before, a metric is judged beside it: it varies less.
         beside = (moved == 0) & (trace.test is not None)
@@ -326,19 +283,23 @@ def _points(table: NightTable, night: int, traces: list[_Trace]) -> dict[int, Ch
         least = math.log1p(LIMITS.step)
         part &= np.abs(size) >= np.maximum(least, LIMITS.shared_step * np.abs(moved))
         if trace.test is None:
-            part &= np.minimum(size / trace.size, shared / trace.size) >= LIMITS.shared_step
+            part &= np.minimum(size / level.step, shared / level.step) >= LIMITS.shared_step
         for index in np.flatnonzero(part):
             history, cost = table.histories[rows[index]], float(size[index])
             point = ChangePoint(
                 **history.fields,
                 session=first.uuid,
                 at=first.start,
-                ratio=math.exp(cost if history.metric.better == "lower" else -cost),
+                ratio=math.exp(cost * history.metric.sign),
                 before=int(before[index]),
                 after=int(after[index]),
                 verdict=Verdict.REGRESSED if cost > 0 else Verdict.IMPROVED,
+                errors=level.errors,
+                stands=level.newest,
+                alarm=level.alarm and cost > 0,
+                back=level.back,
             )
-            points.setdefault(int(rows[index]), point)
+            points.setdefault(int(rows[index]), point).alarm |= point.alarm
     return points
 
 

@@ -3,6 +3,7 @@
 import re
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -23,9 +24,7 @@ class History(NamedTuple):
     metric: Metric
     indices: np.ndarray  # of sessions
     values: np.ndarray
-    # Of each night, by logarithms: how many launches it has; the sum of squares by which those that
-    # a retest repeated are off their mean; this mean less the value: [3, values]. None: no repeats.
-    repeats: np.ndarray | None = None
+    again: Mapping[int, Sequence[float]] = MappingProxyType({})  # of a session: repeats' values
 
     @property
     def key(self) -> tuple[str, ...]:
@@ -72,24 +71,10 @@ def histories(
         known = np.isfinite(medians)
         known[other_work.get((test.check, test.case), [])] = False
         if indices := np.flatnonzero(known).tolist():
-            history = History(test, metric, np.array(indices), medians[known])
             number = int(jobs["test"][0]), int(jobs["metric"][0])
-            again = nights.repeats.get(number) if repeats else None
-            result.append(_with_repeats(history, again) if again else history)
+            again = nights.repeats.get(number, {}) if repeats else {}
+            result.append(History(test, metric, np.array(indices), medians[known], again))
     return result
-
-
-def _with_repeats(history: History, again: Mapping[int, Sequence[float]]) -> History:
-    """The history with its repeats; `again`: the values of a session's launches that were repeated,
-    by its index."""
-    repeats = np.zeros((3, len(history.indices)))
-    repeats[0] = 1
-    for place, at in enumerate(history.indices.tolist()):
-        if at in again:
-            logs = np.log(again[at])
-            more = logs.mean() - np.log(history.values[place])
-            repeats[:, place] = 1 + len(logs), len(logs) * logs.var(), more
-    return history._replace(repeats=repeats)
 
 
 def regular(sessions: Sequence[Session]) -> list[Session]:
@@ -113,14 +98,12 @@ def usual(chosen: Sequence[Session]) -> tuple[list[Session], list[str]]:
     return sessions, notes
 
 
-def nights_of(sessions: Sequence[Session]) -> tuple[dict[int, int], np.ndarray]:
-    """The number of each session's night, by the session's number, and when the nights were, in
-    units of the usual time between them."""
+def nights_of(sessions: Sequence[Session]) -> dict[int, int]:
+    """The number of each session's night, by the session's number in the store."""
     night: dict[int, int] = {}
     began: list[float] = []
     for session in sorted(sessions, key=lambda session: session.start):
         if not began or session.start - began[-1] >= 3600 * LIMITS.night:
             began.append(session.start)
         night[session.id] = len(began) - 1
-    when = np.array(began)
-    return night, (when - when[:1]) / (np.median(np.diff(when)) if len(when) > 1 else 1)
+    return night

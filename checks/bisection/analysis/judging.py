@@ -10,12 +10,11 @@ from statistics import median
 import numpy as np
 import scipy  # its parts load when they are used
 
-from bisection.analysis.accumulate import nights_until
 from bisection.analysis.histories import History, histories, nights_of
 from bisection.analysis.model import Row
+from bisection.analysis.noise import Differences, mean_variance, nights_until
 from bisection.analysis.observations import Jobs
 from bisection.analysis.shared_factors import ALL, LEAST, MetricShifts, Shared, evidence
-from bisection.analysis.shifts import Shifts, Times, worth
 from bisection.analysis.statistics import exp, scale
 from bisection.core.reasons.base import Reason, Text
 from bisection.core.reasons.performance import SharedChange, TwoStates
@@ -40,8 +39,10 @@ class Power:
     def visible(self, before: int, after: int) -> float:
         """The smallest change that is found in LIMITS.seen of comparisons of so many nights, as a
         part of the value."""
-        error = self.sigma * math.sqrt(sum(1 / worth(n, self.rho) for n in (before, after)))
-        df = before + after - 2 + (LIMITS.noise_pool if self.metrics > 1 else 0)
+        variance = sum(mean_variance(n, self.rho) for n in (before, after))
+        error = self.sigma * math.sqrt(variance)
+        df = (before + after - 2) * (1 - self.rho) / (1 + self.rho)
+        df += LIMITS.noise_pool if self.metrics >= LIMITS.few_metrics else 0
         sure = -scipy.special.stdtrit(df, LIMITS.false_discoveries / 2 / self.metrics)
         # Half of the margin must be exceeded by the estimate, all of it by its interval.
         quantile = scipy.special.stdtrit(df, (1 - LIMITS.confidence) / 2)
@@ -52,7 +53,8 @@ class Power:
     def alarm(self, effect: float, launches: int = 1) -> int | None:
         """The nights after which a run raises an alarm at a change of this size, as a part of the
         value, in half of all cases; None if it takes too many. `launches`: of each, a night."""
-        return nights_until(math.log1p(effect), self.sigma, self.rho, self.metrics, launches)
+        least = LIMITS.level_repeated if launches > 1 else LIMITS.level
+        return nights_until(math.log1p(effect), self.sigma, self.rho, self.metrics, least)
 
     def needed(self, effect: float) -> int | None:
         """The nights per side with which a change of this size is found; None if none suffice."""
@@ -68,7 +70,7 @@ def judge_rows(
     """Rules on the rows that have no ruling yet, all of one table; `samples`: of each row the jobs
     before and after, `sides`: the sessions. Returns the changes that metrics share, and the power
     by the usual metric that was judged by nights (None: there is none)."""
-    night, times = zip(*map(nights_of, sides), strict=True)
+    night = [*map(nights_of, sides)]
     places, by_jobs = defaultdict(list), []
     for row, jobs in zip(rows, samples, strict=True):
         if row.verdict != Verdict.INCONCLUSIVE:
@@ -89,12 +91,11 @@ def judge_rows(
             old, new = (math.log(median(side.values())) for side in nights)
             _set_ratio(row, (new - old) * (1 if row.better == "lower" else -1))
             row.rule(Verdict.INCONCLUSIVE, _too_few(row))
-    tables = [_Table(members, times) for members in places.values()]
+    tables = [_Table(members) for members in places.values()]
     for table, p in zip(tables, adjusted([table.seen for table in tables]), strict=True):
         table.rule(p)
     if by_jobs:
-        order = np.arange(max(len(side) for _, jobs in by_jobs for side in jobs), dtype=float)
-        table = _Table(by_jobs, (order, order), shared=False)
+        table = _Table(by_jobs, shared=False)
         starts = [session.start for side in sides for session in side]
         same_day = max(starts) - min(starts) < 3600 * LIMITS.day
         # What nights may differ by themselves, where too few are known to see it.
@@ -115,21 +116,20 @@ Values = list[dict[int, float]]  # before and after: the number of a night, or o
 class _Table:
     """Rows that are judged together."""
 
-    def __init__(
-        self, members: Sequence[tuple[Row, Values]], times: Times, shared: bool = True
-    ) -> None:
+    def __init__(self, members: Sequence[tuple[Row, Values]], shared: bool = True) -> None:
         self.rows = [row for row, _ in members]
         signs = np.array([[1 if row.better == "lower" else -1] for row in self.rows])
         self.costs = []
-        for side, at in enumerate(times):
-            values = [[pair[side].get(n, np.nan) for n in range(len(at))] for _, pair in members]
+        for side in (0, 1):
+            at = sorted({number for _, pair in members for number in pair[side]})
+            values = [[pair[side].get(n, np.nan) for n in at] for _, pair in members]
             self.costs.append(signs * np.log(values))
         # Without shared factors, each row is a kernel of its own.
         names = [("" if r.control else r.check) if shared else r.key for r in self.rows]
         self.kernels = list(dict.fromkeys(names))
         numbers = np.array([self.kernels.index(name) for name in names])
         ratios = np.array([not row.absolute for row in self.rows])
-        self.seen, self.shared = evidence(self.costs[0], self.costs[1], numbers, ratios, times)
+        self.seen, self.shared = evidence(self.costs[0], self.costs[1], numbers, ratios)
         self.findings = [self._finding(each, numbers, ratios) for each in self.shared]
         nights = (np.isfinite(costs).sum(axis=1) for costs in self.costs)
         self.noise = np.array([self.seen.apart.sigma, self.seen.apart.rho, *nights])
@@ -175,8 +175,8 @@ class _Table:
                     reason = Text("interval includes 0 and the threshold: inconclusive")
                 elif row.p > LIMITS.false_discoveries:
                     reason = Text("not significant among so many metrics")
-                elif max(low, -high) <= seen.moves or seen.like_states[i]:
-                    reason = Text("no larger than the drift of unchanged metrics")
+                elif abs(seen.apart.estimate[i]) < seen.news:
+                    reason = Text("no larger than the states of other metrics")
             elif verdict == Verdict.UNCHANGED and constant[i]:
                 verdict = Verdict.INCONCLUSIVE
                 reason = Text("all samples are the same number: nothing to judge by")
@@ -214,10 +214,8 @@ def decide(seen: MetricShifts, p: np.ndarray) -> np.ndarray:
     """
     margin = margins(seen)
     side = np.sign(seen.estimate)
-    # A shift beside a factor that is not sure: as large itself, and beyond what others do.
-    by, half = side * seen.apart.estimate, seen.apart.half_width
-    alone = (by >= LEAST) & (by - half >= seen.moves) & ~seen.like_states
-    apart = seen.followed | alone
+    # A shift beside a factor that is not sure: as large itself.
+    apart = seen.followed | (side * seen.apart.estimate >= max(LEAST, seen.news))
     sure = (p <= LIMITS.false_discoveries) & (np.maximum(seen.low, -seen.high) > 0)
     changed = sure & apart & (np.abs(seen.estimate) >= LEAST)
     verdicts = np.full(len(margin), Verdict.INCONCLUSIVE, dtype=object)
@@ -288,19 +286,19 @@ class NoiseTable:
     histories: list[History]
     values: np.ndarray  # logarithms, [metrics, nights]; NaN: missing
     kernels: np.ndarray  # the number of each metric's check, [metrics]
-    noise: Shifts  # of what they do not share; between the halves of the nights, which no level is
+    noise: Differences  # between the halves of the nights, of what they do not share
 
 
 def noise_tables(
     store: Store, sessions: Sequence[Session], name: re.Pattern[str] | None
 ) -> list[NoiseTable]:
     """The noise of stored nights; a change of level between their first and second half is none."""
-    numbers, times = nights_of(sessions)
-    at = [numbers[session.id] for session in sessions]
-    half = len(times) // 2
+    numbers = nights_of(sessions)
+    at, count = [numbers[session.id] for session in sessions], max(numbers.values(), default=-1) + 1
+    half = count // 2
     places = defaultdict(list)
     for history in histories(store, sessions, name):
-        row = np.full(len(times), np.nan)
+        row = np.full(count, np.nan)
         row[[at[i] for i in history.indices]] = np.log(history.values)
         if min(np.isfinite(part).sum() for part in (row[:half], row[half:])) >= LIMITS.fewest:
             places[f"{history.test.system}:{history.test.partition}"].append((history, row))
@@ -310,8 +308,7 @@ def noise_tables(
         kernels = np.unique([history.test.check for history in series], return_inverse=True)[1]
         ratios = np.array([not is_absolute(history.metric.unit) for history in series])
         before, after = np.split(rows, [half], axis=1)
-        first, last = np.split(times, [half])
-        seen, _ = evidence(before, after, kernels, ratios, (first, last))
+        seen, _ = evidence(before, after, kernels, ratios)
         tables.append(NoiseTable(place, series, rows, kernels, seen.apart))
     return tables
 

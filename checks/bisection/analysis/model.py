@@ -145,8 +145,16 @@ class ChangePoint(MetricId):
     after: int
     verdict: Verdict = Verdict.REGRESSED  # or improved
     cause: Reason | None = None  # what of the network explains that a code got slower
+    errors: float = 0.0  # standard errors between both levels
     stands: bool = True  # whether the newest level is this one
-    back: bool = False  # whether it was so before it got better for a while: no change
+    alarm: bool = False  # worse for sure, as the metric has not been before
+    back: bool = False  # worse than the level before, but not than the metric has been
+
+    @property
+    def suspect(self) -> bool:
+        """True if the newest level may be worse: it is launched again."""
+        worse = self.stands and self.verdict == Verdict.REGRESSED
+        return worse and not self.alarm and not self.back
 
     @property
     def cost(self) -> float:
@@ -165,7 +173,6 @@ class Event:
     at: float  # its start, Unix time
     first: float  # start of the first session in which it may have begun, Unix time
     last: float
-    rate: float  # how many such a year there are by chance
     metrics: dict[str, tuple[int, int]]  # check -> metrics that changed, metrics that there are
     before: Sequence[Session]  # the last ones on the level before
     after: Sequence[Session]  # all since it began
@@ -179,8 +186,7 @@ class Event:
 
     @property
     def worse(self) -> list[ChangePoint]:
-        standing = (point for point in self.points if point.stands and not point.back)
-        return [point for point in standing if point.verdict == Verdict.REGRESSED]
+        return [point for point in self.points if point.alarm]
 
     @property
     def alarm(self) -> bool:

@@ -9,23 +9,31 @@ the table where a metric has few nights. METHODS.md of the workshop says what ea
 All arrays are of logarithms of costs, [metrics, nights]; NaN: not measured.
 """
 
+import itertools
 import math
-import warnings
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import scipy  # its parts load when they are used
 
-from bisection.analysis.statistics import medians, scale
+from bisection.analysis.statistics import HUGE, medians, scale
 from bisection.core.thresholds import LIMITS
 
 TINY = 1e-5  # standard deviation of the logarithm: no time is known better
+YEAR = 365.0  # nights
+LEAST = math.log1p(LIMITS.step)
+ROUNDS = 3  # of levels by the noise beside the levels before
+BLOCK = 400  # nights that are partitioned at once
 
 
 def spread(off: np.ndarray, cut: float = LIMITS.noise_cut) -> np.ndarray:
     """The scale of each row by Huber's proposal 2: the root mean square of values that count as
     `cut` scales where they are further off."""
-    size = np.maximum(scale(off, 1), TINY)
     count = np.maximum(np.isfinite(off).sum(axis=1), 1)
+    # Most values may be alike: ticks of a clock.
+    size = np.maximum(np.fmax(scale(off, 1), np.nansum(np.abs(off), axis=1) / count / 2), TINY)
     squares = np.nan_to_num(off) ** 2
     for _ in range(6):
         near = np.minimum(squares, (cut * size[:, None]) ** 2)
@@ -36,30 +44,40 @@ def spread(off: np.ndarray, cut: float = LIMITS.noise_cut) -> np.ndarray:
 def pooled(size: np.ndarray, df: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """The scales of a table, each drawn to the table's as far as they are alike; and the degrees of
     freedom that each is worth then (Smyth 2004, by medians)."""
-    if len(size) < LIMITS.few_metrics:
+    varies = size > 2 * TINY
+    if varies.sum() < LIMITS.few_metrics:
         return size, df
     logs = 2 * np.log(size) - scipy.special.digamma(df / 2) + np.log(df / 2)
-    middle = np.median(logs)
-    unlike = float(scale(logs - middle)) ** 2 - np.mean(scipy.special.polygamma(1, df / 2))
+    middle = np.median(logs[varies])
+    unlike = float(scale(logs[varies] - middle)) ** 2 - np.mean(
+        scipy.special.polygamma(1, df / 2)[varies]
+    )
     prior = min(2 / max(unlike, TINY), LIMITS.noise_pool)  # trigamma(x) is about 1 / x
     return np.sqrt((prior * np.exp(middle) + df * size**2) / (prior + df)), df + prior
 
 
-def correlation(rest: np.ndarray, size: np.ndarray) -> np.ndarray:
-    """What each metric keeps from night to night, drawn to the table's; `rest` is beside levels, in
-    order without gaps, `size` its scale."""
+def correlation(rest: np.ndarray, size: np.ndarray, nights: np.ndarray) -> np.ndarray:
+    """What each metric keeps from night to night, drawn to the table's.
+
+    Args:
+        rest: beside levels, in order.
+        size: its scale, [metrics].
+        nights: of a level, [metrics]: the level is of the same nights (Kendall 1954).
+    """
     cut = LIMITS.noise_cut
     values = np.clip(rest / size[:, None], -cut, cut)
     both = np.isfinite(values[:, 1:]) & np.isfinite(values[:, :-1])
     before, after = (np.where(both, part, 0) for part in (values[:, :-1], values[:, 1:]))
     pairs = np.maximum(both.sum(axis=1), 1)
     squares = (before**2 + after**2).sum(axis=1) / 2
-    # The level is of the same nights (Kendall 1954).
-    kept = (before * after).sum(axis=1) / np.maximum(squares, TINY) + 1 / pairs
-    if len(kept) < LIMITS.few_metrics:
-        return np.clip(kept, 0, 0.8)
-    middle = np.median(kept)
-    unlike = max(float(scale(kept - middle)) ** 2 - float(np.median(1 / pairs)), 0.01)
+    kept = (before * after).sum(axis=1) / np.maximum(squares, TINY)
+    kept = (kept + 1 / nights) / (1 - 3 / np.maximum(nights, 6))
+    varies = squares > TINY
+    if varies.sum() < LIMITS.few_metrics:  # no table shows how much is usual: as much as may be
+        return np.clip(kept + 1 / np.sqrt(pairs), 0, 0.8)
+    middle = np.median(kept[varies])
+    unlike = float(scale(kept[varies] - middle)) ** 2 - float(np.median(1 / pairs))
+    unlike = max(unlike, 0.01)
     return np.clip(middle + (kept - middle) * unlike / (unlike + 1 / pairs), 0, 0.8)
 
 
@@ -103,6 +121,96 @@ class Tails:
         return np.sign(off) * -scipy.special.ndtri(chance / 2)
 
 
+@dataclass
+class Noise:
+    """Of each metric beside its levels, [metrics]."""
+
+    size: np.ndarray  # scale
+    rho: np.ndarray  # correlation with the night before
+    tails: Tails
+
+
+def noise_beside(
+    values: np.ndarray, counts: np.ndarray, cuts: list[list[int]], ticks: np.ndarray
+) -> Noise:
+    """The noise beside the medians between cuts; `values` are packed. No value is known better than
+    its tick (Sheppard 1898)."""
+    rest = np.full(values.shape, np.nan)
+    for row, starts in enumerate(cuts):
+        for part in np.split(np.arange(counts[row]), starts):
+            rest[row, part] = values[row, part] - np.median(values[row, part])
+    taken = np.array([1 + len(starts) for starts in cuts])
+    size = spread(rest, LIMITS.level_cut) * np.sqrt(counts / np.maximum(counts - taken, 1))
+    size = np.maximum(size, ticks / math.sqrt(12))
+    rho = correlation(rest, size, counts / taken)
+    return Noise(size, rho, Tails(rest / size[:, None]))
+
+
+# ---- differences of two groups of nights ----
+
+
+@dataclass
+class Differences:
+    """Of each metric, [metrics]."""
+
+    estimate: np.ndarray  # after - before
+    error: np.ndarray  # its standard error
+    df: np.ndarray  # degrees of freedom of that
+    p: np.ndarray  # two-sided p-value of no difference, not adjusted for the table
+    sigma: np.ndarray  # standard deviation between nights
+    rho: np.ndarray  # correlation of neighbouring nights
+
+    @property
+    def half_width(self) -> np.ndarray:
+        """Of the confidence interval."""
+        return scipy.special.stdtrit(self.df, (1 + LIMITS.confidence) / 2) * self.error
+
+
+def differences(
+    before: np.ndarray, after: np.ndarray, cut: float = LIMITS.noise_cut
+) -> Differences:
+    """The differences of the levels of two sides, [metrics, nights] each, in order of time; each
+    metric has two nights or more of either.
+
+    Means count values as `cut` scales from the median at most (Huber 1964). Where the sides are
+    apart as states are, it matters how many nights of each are at the level of the other: then the
+    p-value is Fisher's (1922), if that is larger.
+    """
+    sides = before, after
+    counts = np.array([np.isfinite(side).sum(axis=1) for side in sides])
+    middles = np.array([medians(side, 1) for side in sides])
+    off = [side - middle[:, None] for side, middle in zip(sides, middles, strict=True)]
+    rest, total = np.hstack(off), counts.sum(axis=0)
+    size = spread(rest, cut)
+    rho = correlation(rest, size, total)
+    # The medians are of the same nights.
+    size *= np.sqrt(total / np.maximum(total - 2, 1)) * LIMITS.of_medians
+    size, df = pooled(size, np.maximum((total - 2) * (1 - rho) / (1 + rho), 3))
+    far = cut * size[:, None]
+    nearer = [np.nanmean(np.clip(side, -far, far), axis=1) for side in off]
+    old, new = middles + nearer
+    # A louder side counts by its own variance (Welch 1947), drawn to that of both.
+    # Beside white noise or states, levels wander for longer than AR(1) says.
+    wander = 1 + LIMITS.wander * rho * np.maximum(LIMITS.wander_below - rho, 0)
+    pool, parts = LIMITS.loud_pool, [wander * mean_variance(nights, rho) for nights in counts]
+    loud = [(spread(side, cut) / size) ** 2 for side in off]
+    shares = [(pool + n * ratio) / (pool + n) for n, ratio in zip(counts, loud, strict=True)]
+    own = [share * part for share, part in zip(shares, parts, strict=True)]
+    louder = sum(own) > LIMITS.louder_side * sum(parts)
+    error = size * np.sqrt(np.where(louder, sum(own), sum(parts)))
+    welch = sum(own) ** 2 / sum(part**2 / n for part, n in zip(own, counts, strict=True))
+    df = np.where(louder, np.minimum(df, welch), df)
+    p = 2 * scipy.special.stdtr(df, -np.abs(new - old) / error)
+    between, apart = middles.mean(axis=0), np.abs(np.diff(middles, axis=0)[0])
+    above = np.array([(side > between[:, None]).sum(axis=1) for side in sides])
+    crossed = np.min([above, counts - above], axis=1).sum(axis=0) > 0
+    doubtful = crossed & (apart > LIMITS.sides_apart * size) & (p < LIMITS.false_discoveries)
+    for row in np.flatnonzero(doubtful):
+        table = np.array([above[:, row], (counts - above)[:, row]])
+        p[row] = max(p[row], scipy.stats.fisher_exact(table).pvalue)
+    return Differences(new - old, error, df, p, size, rho)
+
+
 # ---- what metrics share ----
 
 
@@ -142,3 +250,289 @@ def without_weeks(costs: np.ndarray, days: np.ndarray) -> np.ndarray:
         sure = np.abs(effect) > LIMITS.shared_sure * error
         clear[:, days == day] -= np.where(sure, effect, 0)[:, None]
     return clear
+
+
+# ---- levels ----
+
+
+@dataclass
+class Level:
+    """A new level of a series. Indices are of nights that the series has."""
+
+    start: int  # its first night
+    left: int  # the first night of the level before
+    right: int  # the first night after it
+    step: float  # logarithm of this level over the one before
+    errors: float = 0.0  # standard errors between both levels
+    sure: bool = False  # enough for an alarm, and not only to be listed
+    newest: bool = False
+    alarm: bool = False  # the newest one, surely worse, as the metric has not been
+    back: bool = False  # the newest one, worse than the one before, as the metric has been
+
+
+@dataclass
+class Levels:
+    """Of one series."""
+
+    new: list[Level]
+    rho: float = 0.0  # correlation from night to night
+    drift: float | None = None  # logarithm per night, where a line explains more than levels
+
+
+def levels(
+    series: np.ndarray,
+    a_year: float = LIMITS.false_alarms,
+    ticks: np.ndarray | None = None,
+    mildest: np.ndarray | None = None,
+) -> list[Levels]:
+    """Finds the levels of series that belong together.
+
+    Cuts are proposed liberally, by optimal partitioning (Jackson 2005). The weakest one is taken
+    back, again and again, until each has evidence enough beside the noise that then remains.
+
+    Args:
+        series: logarithms of costs, [series, nights]; NaN: missing.
+        a_year: how many false alarms all of them may have in a year of nights.
+        ticks: the least distance of two unequal values of each series, [series]; None: 0.
+        mildest: of the launches of each night that was repeated, [series, nights]; NaN: was not.
+    """
+    result = [Levels([]) for _ in series]
+    known = np.isfinite(series)
+    rows = np.flatnonzero(known.sum(axis=1) >= 2 * LIMITS.level)
+    rows = rows[[bool(np.ptp(series[row, known[row]]) > TINY) for row in rows]]
+    if not len(rows):
+        return result
+    order, counts = np.argsort(~known[rows], axis=1, kind="stable"), known[rows].sum(axis=1)
+    values = np.take_along_axis(series[rows], order, axis=1)
+    mild = np.full(series.shape, np.nan) if mildest is None else mildest
+    mild = np.take_along_axis(mild[rows], order, axis=1)
+    ticks = np.zeros(len(rows)) if ticks is None else ticks[rows]
+    cuts, drifts, noise = _proposed(values, counts, ticks)
+    nights = [row[:count] for row, count in zip(values, counts, strict=True)]
+    parts = zip(nights, cuts, noise.size.tolist(), strict=True)
+    visited = [_visits(*part) for part in parts]
+    states = _states(visited, 2, LIMITS.several_part)
+    listed: list[list[Level]] = []
+    for _ in range(ROUNDS):
+        least = _limits(counts, noise.rho, max(a_year, LIMITS.listed_a_year))
+        listed = [_kept(v, cuts[row], noise, row, least[row]) for row, v in enumerate(nights)]
+        cuts = [[level.start for level in of_row] for of_row in listed]
+        noise = noise_beside(values, counts, cuts, ticks)
+    least = _limits(counts, noise.rho, a_year)
+    for row, of_row in enumerate(listed):
+        sure = {level.start for level in _kept(nights[row], cuts[row], noise, row, least[row])}
+        for level in of_row:
+            level.sure = level.start in sure
+        if of_row:
+            size = float(noise.size[row])
+            _judge_newest(of_row[-1], nights[row], mild[row], visited[row][0], states, size)
+        slope = float(drifts[row])
+        result[rows[row]] = Levels(of_row, float(noise.rho[row]), slope or None)
+    return result
+
+
+def _judge_newest(
+    level: Level,
+    values: np.ndarray,
+    mild: np.ndarray,
+    been: list[tuple[int, int, float]],
+    states: float,
+    size: float,
+) -> None:
+    """Whether the newest level is an alarm. It is, if it is surely worse; or if it may be, and all
+    launches of two of its nights say so, which were repeated. It is none if the metric has been
+    there before, or if it is no further than states of many metrics of the table are apart.
+    """
+    level.newest = True
+    middle = float(np.median(values[level.start :])) - level.step / 2
+    repeated = (np.nan_to_num(mild[level.start : len(values)], nan=-np.inf) > middle).sum()
+    enough = level.sure and len(values) - level.start >= LIMITS.level
+    worse = level.step > states and (enough or repeated >= LIMITS.level_repeated)
+    short = level.start - level.left < LIMITS.level_long
+    as_bad = middle + level.step / 2 - min(level.step / 2, max(LEAST, size))
+    nights = sum(n for end, n, median in been if median > as_bad and end <= level.start)
+    level.back = level.step > 0 and nights > 0 and (nights < LIMITS.level_long or short)
+    level.alarm = worse and not level.back
+
+
+def _limits(counts: np.ndarray, rho: np.ndarray, a_year: float) -> np.ndarray:
+    """The standard errors that each series exceeds by chance, as often as all do `a_year`."""
+    df = np.maximum(counts * (1 - rho) / (1 + rho) - 2, 3)
+    return -scipy.special.stdtrit(df, a_year / (YEAR * len(counts) * LIMITS.trials))
+
+
+def _around(values: np.ndarray) -> np.ndarray:
+    """The median of each night and the two before and after it."""
+    wide = np.pad(values, ((0, 0), (2, 2)), constant_values=np.nan)
+    five = np.lib.stride_tricks.sliding_window_view(wide, 5, axis=1)
+    return medians(five.reshape(-1, 5), 1).reshape(values.shape)
+
+
+def _proposed(
+    values: np.ndarray, counts: np.ndarray, ticks: np.ndarray
+) -> tuple[list[list[int]], np.ndarray, Noise]:
+    """Cuts that may be, the drift per night that was taken from `values` (0: none), the noise."""
+    size = np.maximum(spread(np.diff(values, axis=1)) / math.sqrt(2), ticks / math.sqrt(12))
+    rho, drifts = np.full(len(values), 0.3), np.zeros(len(values))
+    for attempt in range(2):
+        middle, far = _around(values), LIMITS.level_cut * size[:, None]
+        cut = middle + np.clip(values - middle, -far, far)
+        cuts: list[list[int]] = [[] for _ in values]
+        for begin in range(0, values.shape[1], BLOCK):
+            part = cut[:, begin : begin + BLOCK] / size[:, None]
+            inside = np.clip(counts - begin, 0, part.shape[1])
+            penalty = LIMITS.level_penalty * (1 + rho) / (1 - rho)
+            for row, inner in enumerate(_partitioned(part, inside, penalty)):
+                outer = [begin] if 0 < begin < counts[row] else []
+                cuts[row] += outer + [begin + place for place in inner]
+        if not attempt:
+            drifts = np.array([_drift(c[:n], s) for c, n, s in zip(cut, counts, cuts, strict=True)])
+            values -= drifts[:, None] * np.arange(values.shape[1])
+        noise = noise_beside(values, counts, cuts, ticks)
+        size, rho = noise.size, noise.rho
+    return cuts, drifts, noise
+
+
+def _partitioned(values: np.ndarray, counts: np.ndarray, penalty: np.ndarray) -> list[list[int]]:
+    """The cuts of each row that minimise squares about the means, and a penalty per cut."""
+    rows, nights = values.shape
+    known, zero = np.nan_to_num(values), np.zeros((rows, 1))
+    sums, squares = (np.hstack([zero, np.cumsum(known**power, axis=1)]) for power in (1, 2))
+    best, last = np.zeros((rows, nights + 1)), np.zeros((rows, nights + 1), int)
+    for end in range(1, nights + 1):
+        lengths = end - np.arange(end)
+        cost = best[:, :end] - squares[:, :end]
+        cost -= (sums[:, end, None] - sums[:, :end]) ** 2 / lengths
+        last[:, end] = cost.argmin(axis=1)
+        best[:, end] = cost.min(axis=1) + squares[:, end] + penalty
+    cuts = []
+    for row, end in enumerate(counts.tolist()):
+        starts = []
+        while end > 0:
+            end = int(last[row, end])
+            starts.append(end)
+        cuts.append(starts[-2::-1])
+    return cuts
+
+
+def _drift(values: np.ndarray, cuts: list[int]) -> float:
+    """The change per night if a line explains a series better than its levels; else 0."""
+    nights, time = len(values), np.arange(len(values))
+    if not cuts:
+        return 0.0
+    slope, start = np.polyfit(time, values, 1)
+    steps = sum(((part - part.mean()) ** 2).sum() for part in np.split(values, cuts))
+    line = ((values - start - slope * time) ** 2).sum()
+    more = 2 * (len(cuts) - 1) * math.log(nights)  # parameters, of a level that was taken back
+    better = nights * math.log((line + TINY**2) / (steps + TINY**2)) < more
+    return float(slope) if better and abs(slope) * nights > LEAST else 0.0
+
+
+def _kept(
+    values: np.ndarray, starts: list[int], noise: Noise, row: int, least: float
+) -> list[Level]:
+    """The levels of a series that have evidence enough, the weakest taken back one by one."""
+    starts = list(starts)
+    while starts:
+        edges = [0, *starts, len(values)]
+        parts = zip(edges, starts, edges[2:], strict=False)
+        new = [Level(start, left, right, 0.0) for left, start, right in parts]
+        strengths = [_strength(values, level, noise, row, least) for level in new]
+        weakest = int(np.argmin(strengths))
+        if strengths[weakest] >= 1:
+            return new
+        del starts[weakest]
+    return []
+
+
+def _strength(values: np.ndarray, level: Level, noise: Noise, row: int, least: float) -> float:
+    """The evidence for a level, in units of what it needs at `least`; sets its step and errors.
+
+    Nights of the shorter side are scored by the tails, from the median of the longer one. They are
+    louder if the nights near the change are: their variance is drawn towards the usual one.
+    """
+    left, right = values[level.left : level.start], values[level.start : level.right]
+    level.step = float(np.median(right) - np.median(left))
+    passing = len(left) < LIMITS.level or (len(right) < LIMITS.level and level.right < len(values))
+    if passing or abs(level.step) < LEAST:  # spikes are no levels, but the newest may become one
+        return abs(level.step) - HUGE
+    few, many, side = (right, left, 1) if len(right) <= len(left) else (left, right, -1)
+    near = many[-LIMITS.loud_near :] if side > 0 else many[: LIMITS.loud_near]
+    size, rho, cut = noise.size[row], noise.rho[row], LIMITS.level_cut
+    louder = 1.0
+    for part in (near, few):
+        squares = (np.clip((part - np.median(part)) / size, -cut, cut) ** 2).sum()
+        louder = max(louder, (LIMITS.loud_pool + squares) / (LIMITS.loud_pool + len(part) - 1))
+    louder = math.sqrt(louder)
+    scores = noise.tails.scores(row, side * (few - np.median(many)) / (size * louder))
+    error = math.sqrt(mean_variance(len(few), rho) + mean_variance(len(many), rho))
+    level.errors = float(scores.mean()) / error * math.copysign(1, level.step)
+    return level.errors / least
+
+
+def _visits(
+    values: np.ndarray, starts: list[int], size: float
+) -> tuple[list[tuple[int, int, float]], list[float]]:
+    """Where a series has been: the night after each level, its nights and median; and by how much
+    it was elsewhere and came back."""
+    parts = np.split(values, starts)
+    lengths = [len(part) for part in parts]
+    middle = [float(np.median(part)) for part in parts]
+    gaps = []
+    turns = itertools.pairwise(itertools.pairwise(middle))
+    for ((before, here), (_, after)), nights in zip(turns, lengths[1:], strict=False):
+        gap = min(abs(here - before), abs(here - after))
+        same_side = (here - before) * (here - after) > 0
+        is_return = same_side and abs(before - after) < abs(here - before) / 2
+        if is_return and nights >= LIMITS.level and gap > max(LEAST, LIMITS.states_apart * size):
+            gaps.append(gap)
+    ends = [*starts, len(values)]
+    return list(zip(ends, lengths, middle, strict=True)), gaps
+
+
+def _states(visited: Sequence[tuple[Any, list[float]]], returns: int, part: float) -> float:
+    """How far a new level must be from the one before, where many metrics of a table went and came
+    back so often: a step as large is no news there."""
+    gaps = [each for _, each in visited if len(each) >= returns]
+    if len(gaps) < max(2, part * len(visited)):
+        return 0.0
+    return LIMITS.states_beyond * float(np.median(np.concatenate(gaps)))
+
+
+def states_of(series: np.ndarray) -> float:
+    """The step that is no news in a table, as many of its metrics went as far and came back within
+    these nights; 0 if few did. `series`: [metrics, nights], with nights of each."""
+    known = np.isfinite(series)
+    counts = known.sum(axis=1)
+    values = np.take_along_axis(series, np.argsort(~known, axis=1, kind="stable"), axis=1)
+    cuts, _, noise = _proposed(values, counts, np.zeros(len(series)))
+    nights = [row[:count] for row, count in zip(values, counts, strict=True)]
+    parts = zip(nights, cuts, noise.size.tolist(), strict=True)
+    return _states([_visits(*part) for part in parts], 1, LIMITS.several_compared)
+
+
+def chance_of_alarm(
+    nights: int, step: float, size: float | np.ndarray, rho: float | np.ndarray, metrics: int
+) -> float | np.ndarray:
+    """The chance that a step is an alarm after so many nights.
+
+    Args:
+        nights: of the new level.
+        step: logarithm of the new level over the old one, which lasted LIMITS.usual_nights.
+        size: standard deviation of the logarithm between nights, of one metric or several.
+        rho: correlation of neighbouring nights.
+        metrics: of the table.
+    """
+    usual = LIMITS.usual_nights
+    least = _limits(np.full(metrics, usual), np.full(metrics, np.mean(rho)), LIMITS.false_alarms)
+    error = size * np.sqrt(mean_variance(nights, rho) + mean_variance(usual, rho))
+    return scipy.special.ndtr(step / error - least[0])
+
+
+def nights_until(
+    step: float, size: float, rho: float, metrics: int, least: int = LIMITS.level
+) -> int | None:
+    """How many nights of a new level it takes until half of such changes are found, from `least`
+    on; None if none within LIMITS.latest_nights. Other arguments as of chance_of_alarm()."""
+    nights = range(least, LIMITS.latest_nights + 1)
+    return next((n for n in nights if chance_of_alarm(n, step, size, rho, metrics) >= 0.5), None)

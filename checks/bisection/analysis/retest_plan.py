@@ -9,8 +9,7 @@ If the scheduler has other nodes, every second turn is on those.
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from bisection.analysis.histories import History
-from bisection.analysis.model import Row
+from bisection.analysis.model import ChangePoint, Row
 from bisection.core.grouping import grouped
 from bisection.core.identity import TestId
 from bisection.core.thresholds import LIMITS
@@ -29,8 +28,7 @@ class Plan:
     failed: list[TestResult] = field(default_factory=list)  # by their bounds
     # In which a node looks slow, and no other launch shows whether it is.
     nodes: list[Launch] = field(default_factory=list)
-    # What may have got worse lately, and by how many standard errors, the most first.
-    unusual: Mapping[Launch, Sequence[tuple[float, History]]] = field(default_factory=dict)
+    unusual: Mapping[Launch, Sequence[ChangePoint]] = field(default_factory=dict)  # may be worse
     cost: dict[Launch, float] = field(default_factory=dict)  # s that each launch took
     chosen: list[Launch] = field(default_factory=list)
     control: Launch | None = None  # the shortest unchanged launch of its partition
@@ -59,7 +57,7 @@ def plan(
     rows: Sequence[Row],
     verdict: RunVerdict,
     budget: float,
-    unusual: Sequence[tuple[float, History]] = (),
+    unusual: Sequence[ChangePoint] = (),
 ) -> Plan:
     """Chooses launches to rerun until the budget (s) is spent: those with a metric outside its
     bounds, those with a node that looks slow, those that are slower than before, then those that
@@ -67,7 +65,7 @@ def plan(
 
     Args:
         rows: the metrics that are slower, the worst first.
-        unusual: metrics that may have got worse, and by how many standard errors, the most first.
+        unusual: metrics that may have got worse lately, the surest first.
     """
     kernels = {case.check: case.record.kernel for case in verdict.cases if case.record.kernel}
 
@@ -87,8 +85,8 @@ def plan(
         and any((fault.code, fault.host) in suspected for fault in case.record.host_faults)
     ]
     seconds = {case.launch[:-1]: case.seconds for case in verdict.cases if case.fixture}
-    worse = grouped(unusual, lambda pair: launch_of(pair[1].test))
-    worse = {launch: pairs for launch, pairs in worse.items() if launch in seconds}
+    worse = grouped(unusual, launch_of)
+    worse = {launch: points for launch, points in worse.items() if launch in seconds}
     launches = dict.fromkeys([*(case.launch[:-1] for case in failed), *nodes, *outliers, *worse])
     cost = {launch: seconds.get(launch, 0.0) for launch in launches}
     agenda = Plan(outliers, budget, failed, nodes, worse, cost)

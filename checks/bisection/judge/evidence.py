@@ -5,10 +5,18 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from bisection.analysis.comparison import compare
-from bisection.analysis.events import drawn, events_of, tables_of, unusual
+from bisection.analysis.events import drawn, events_of, tables_of
 from bisection.analysis.explain import explain_points
-from bisection.analysis.histories import History, histories, regular
-from bisection.analysis.model import Change, Comparison, DrawnHistory, Event, Suspect, changes
+from bisection.analysis.histories import histories, regular
+from bisection.analysis.model import (
+    Change,
+    ChangePoint,
+    Comparison,
+    DrawnHistory,
+    Event,
+    Suspect,
+    changes,
+)
 from bisection.analysis.nodes import recent, suspects
 from bisection.analysis.outlying import FEW_SAMPLES
 from bisection.analysis.retest_plan import Plan
@@ -60,8 +68,14 @@ class Evidence:
     since: float = 0.0  # Unix time of the session before
     changes: tuple[Change, ...] = ()  # since then
     events: tuple[Event, ...] = ()  # of the history
-    unusual: tuple[tuple[float, History], ...] = ()  # what may have got worse: standard errors
     series: tuple[DrawnHistory, ...] = ()  # to be drawn
+
+    @property
+    def unusual(self) -> list[ChangePoint]:
+        """What may have got worse lately, the surest first."""
+        points = [point for event in self.events for point in event.points if point.suspect]
+        lately = (point for point in points if point.after <= LIMITS.latest_nights)
+        return sorted(lately, key=lambda point: -point.errors)
 
 
 def of_nights(
@@ -140,9 +154,7 @@ def of_history(
             for each in past_series
             if each.test.identity in tests and POINT.sub("", each.metric.name) not in FEW_SAMPLES
         ]
-    looked_at = tables_of(judged, past)
-    events, _ = events_of(looked_at)
+    events, _ = events_of(tables_of(judged, past))
     explain_points([point for event in events for point in event.points], past, store)
     series = drawn(past_series, past, events)
-    may_be_worse = tuple(unusual(looked_at, events, past[-1])) if run else ()  # to be repeated
-    return replace(evidence, events=tuple(events), series=tuple(series), unusual=may_be_worse)
+    return replace(evidence, events=tuple(events), series=tuple(series))

@@ -239,12 +239,12 @@ def _repeated(plan: Plan, evidence: Evidence, reruns: Reruns) -> Text | None:
     rerun = evidence.retest.rerun if evidence.retest else None
     if not launches or rerun is None:
         return None
-    before = {h.key: errors for launch in launches for errors, h in plan.unusual[launch]}
-    now = {history.key: errors for errors, history in evidence.unusual if history.key in before}
+    before = {p.key: p.errors for launch in launches for p in plan.unusual[launch]}
+    now = {p.key: p.errors for p in evidence.unusual if p.key in before}
     worse = {point.key for event in evidence.events if event.alarm for point in event.worse}
     alarms, still = len(worse & before.keys()), sorted(now, key=now.__getitem__, reverse=True)
     repeats = sum(
-        max(len(reruns.values.get(h.key, Rerun()).values) for _, h in plan.unusual[launch])
+        max(len(reruns.values.get(p.key, Rerun()).values) for p in plan.unusual[launch])
         for launch in launches
     )
     counts = f"{plural(repeats, 'repeat')} of {plural(len(launches), 'launch', 'launches')}"

@@ -186,7 +186,6 @@ def group(sessions: Sequence[Mapping[str, Any]]) -> str:
 # ---- events of histories: what changed, since when, how sure, and what changed with it ----
 
 MOST = 10  # events that are listed
-CENTURY = 100  # years: nobody reads more of a chance
 
 
 def state(event: Event) -> str:
@@ -199,6 +198,8 @@ def state(event: Event) -> str:
         return "worse"
     if any(point.back for point in event.points):
         return "back"  # where it was before it got better for a while
+    if any(point.suspect for point in event.points):
+        return "suspected"  # not sure yet: its launches are measured again
     return "better" if all(p.verdict == Verdict.IMPROVED for p in event.points) else "ended"
 
 
@@ -213,15 +214,8 @@ def metrics_of(event: Event) -> str:
 
 
 def sure(event: Event) -> str:
-    """How seldom noise would look like it, or why it is accepted."""
-    if event.accepted:
-        return f"accepted: {event.accepted}"
-    if event.drift is not None:
-        return ""
-    years = 1 / max(event.rate, 1e-12)
-    if years >= CENTURY:
-        return f"by chance less than once in {CENTURY} years"
-    return f"by chance once in {plural(max(1, round(years)), 'year')}"
+    """Why it is accepted, if it is."""
+    return f"accepted: {event.accepted}" if event.accepted else ""
 
 
 def changed(event: Event) -> str:

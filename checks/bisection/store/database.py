@@ -112,6 +112,11 @@ class Metric(NamedTuple):
     unit: str
     better: str  # lower | higher
 
+    @property
+    def sign(self) -> int:
+        """Of the logarithm of its values in the logarithm of a cost."""
+        return 1 if self.better == "lower" else -1
+
 
 class Outcome(NamedTuple):
     """The outcome of one job of a test."""

@@ -92,7 +92,7 @@ def test_nights_like_real_ones(noise, nights, told, full):
     ("kept", "factor", "verdict"),
     [
         (0.7, 1.15, Verdict.INCONCLUSIVE),  # as large as states that last
-        (0.7, 1.4, Verdict.REGRESSED),
+        (0.7, 1.6, Verdict.REGRESSED),
         (0.0, 1.15, Verdict.REGRESSED),  # states of independent nights
     ],
 )

