@@ -22,10 +22,10 @@ from bisection.runs.reframe_report import read
 from bisection.schedulers import slurm as slurm_module
 
 HERE = Path(__file__).parent
-NODES = ["n1", "n2", "n3", "n4"]  # two ranks on each
+NODES = ["n1", "n2", "n3", "n4", "n5"]  # two ranks on each, one on the last
 HEAD = re.compile(
-    r"(?P<launcher>\w+), exit (?P<exit>\d+|-)(?:, (?P<state>[A-Z_]+))?(?P<begun>, begun)?"
-    r"(?:, on (?P<node>\w+))? -> (?P<verdict>FAIL|not measured) "
+    r"(?P<launcher>\w+), exit (?P<exit>\d+|-)(?: \((?P<first>\d+)\))?(?:, (?P<state>[A-Z_]+))?"
+    r"(?P<begun>, begun)?(?:, on (?P<node>\w+))? -> (?P<verdict>FAIL|not measured) "
     r"(?P<kind>\w+)(?P<at>[^:]*): (?P<cause>.+)"
 )
 
@@ -57,7 +57,7 @@ LAUNCHES, WARNINGS = cases_of("launches.txt"), cases_of("warnings.txt")
 def begun(tmp_path_factory):
     """The folder of a launch that has begun and not ended. Slurm has forgotten all jobs."""
     folder = tmp_path_factory.mktemp("begun")
-    layout = layout_of([{"host": host} for host in NODES for _ in range(2)])
+    layout = layout_of([{"host": host} for host in sorted(2 * NODES)[:-1]])
     (folder / "result.json").write_text(json.dumps({"status": "running", "layout": layout}))
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(slurm_module, "job_record", lambda jobid: ({}, "scontrol: gone"))
@@ -84,6 +84,7 @@ def test_a_launch_has_its_verdict_cause_and_node(case, begun):
     wanted, (code, reason) = HEAD.fullmatch(case.head), told(case, begun)
     says = clause(reason)
     assert (reason.code, wanted["cause"] in says) == (wanted["kind"], True), says
+    assert wanted["first"] in (None, str(code))
     at = dict(pair.split("=") for pair in wanted["at"].split())
     shown = {name: getattr(reason, name) for name in at}
     shown = {n: ",".join(v) if isinstance(v, tuple) else str(v or "-") for n, v in shown.items()}
