@@ -94,6 +94,7 @@ def test_other_tools_need_to_say_little(tmp_path):
     assert next(iter(stored.metrics().values())) == ("rate", "flop/s", "higher")
 
 
+OURS = "'bisection-samples' version 4"
 SESSION = '{"schema": "bisection-samples", "version": 4, "session": "a"'
 
 
@@ -105,8 +106,9 @@ SESSION = '{"schema": "bisection-samples", "version": 4, "session": "a"'
         (SESSION, ":1: not JSON, or cut short"),
         (
             SESSION.replace("4", "5") + "}",
-            "version 5, of another Bisection; only 'bisection-samples' version 4 can be read",
+            f"version 5, of another Bisection; only {OURS} can be read",
         ),
+        ("\0\1", ":1: not JSON, or cut short"),
         (SESSION.replace('"a"', "3") + ', "start": 1}', "session is 3"),
         (SESSION + "}", "start is missing"),
         ("[]", ":1: not an object"),
@@ -240,23 +242,9 @@ def test_controls_and_facts_of_a_launch(placed):
 # ---- damage ----
 
 
-FAULTS = {
-    "cut in the middle": (lambda text: text[:-40], ":3: not JSON, or cut short"),
-    "written twice": (lambda text: text * 2, ":4: session 00000001-made-up twice"),
-    "of a newer version": (
-        lambda text: text.replace('n":4', 'n":5'),
-        ":1: schema 'bisection-samples'",
-    ),
-    "binary": (lambda _: "\0\1", ":1: not JSON, or cut short"),
-}
-
-
-@pytest.mark.parametrize("name", FAULTS)
-def test_a_sample_file_with_a_fault_is_one_line_and_the_rest_is_used(
-    home, file, command_line, name
-):
-    change, says = FAULTS[name]
-    for number, text in enumerate([file.read_text(), change(file.read_text())]):
+def test_a_sample_file_with_a_fault_is_one_line_and_the_rest_is_used(home, file, command_line):
+    says = ":3: not JSON, or cut short"
+    for number, text in enumerate([file.read_text(), file.read_text()[:-40]]):
         folder = home / "results" / str(number)
         folder.mkdir(parents=True)
         text = text.replace("00000001", "00000002") if not number else text
