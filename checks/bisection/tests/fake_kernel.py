@@ -198,7 +198,6 @@ def of(result, method):
 
 
 def fault(name):
-    """A fault by its name."""
     if match := re.fullmatch(r"(\w+)=(.+)", name):
         return set_metric(json.loads(match[2]), match[1])
     return FAULTS[name]

@@ -102,7 +102,6 @@ def case(check="transpose", name="cnt40", method="shm", geometry="2x1", seconds=
 
 
 def said(text):
-    """Text as reason."""
     return Text(text=text)
 
 
@@ -265,7 +264,6 @@ class Page:
         self.headings = list(map(words, self.root.iter("h2")))
 
     def values(self, *names):
-        """The attributes of these names."""
         return [
             had.get(name) for had in self.root.iter() for name in had.attrib.keys() & set(names)
         ]
@@ -277,7 +275,6 @@ class Page:
 
 
 def words(element):
-    """The text in an element."""
     return " ".join(" ".join(element.itertext()).split())
 
 

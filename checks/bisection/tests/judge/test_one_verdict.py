@@ -68,7 +68,6 @@ TONIGHT = {"uuid": "feedbeef", "start": 0.0, "tags": {}}
 
 
 def retested(first, *second, rows=(), budget=900.0):
-    """Evidence of a retest."""
     agenda = plan(rows, rule(first), budget)
     cases = [case for part in second for case in part.cases]
     return Evidence(retest=Retest(agenda, rule(RunVerdict(cases)) if second else None))
@@ -120,8 +119,6 @@ def alarmed(system="lab", verdict=Verdict.REGRESSED, **more):
 ALARM = alarmed()
 WORSE = compared("pairs", "sampled", "tournament", Verdict.REGRESSED, 1.4)
 REGRESSED = Evidence(comparison=Comparison([], [TONIGHT], [WORSE]))
-
-
 UNLIKE = replace(outlier(), outlier=False, reason=Unlike(what="geometry", values=("1x1", "2x1")))
 OTHER_RANKS = Evidence(
     comparison=Comparison([], [TONIGHT], [replace(UNLIKE, verdict=Verdict.NOT_MEASURED)]),
@@ -130,7 +127,6 @@ OTHER_RANKS = Evidence(
 
 
 def both(first, second):
-    """All of it."""
     return replace(first, **{name: value for name, value in vars(second).items() if value})
 
 
@@ -431,7 +427,6 @@ LEVEL = 1e-3  # s
 
 
 def tonight(time=LEVEL, **more):
-    """A night of one launch and its test."""
     return [*launched(case="cnt40", geometry="2x1", time=time, **more)]
 
 

@@ -114,9 +114,8 @@ def test_what_a_library_warns_of_is_noted_where_the_launch_succeeds(case):
 
 @pytest.mark.parametrize("row", CAUSES, ids=lambda row: row.words.pattern)
 def test_each_row_decides_a_launch(row, begun, monkeypatch):
-    launches, warnings = (
-        [case for case in cases if row.words.search(case.text)] for cases in (LAUNCHES, WARNINGS)
-    )
+    launches = [case for case in LAUNCHES if row.words.search(case.text)]
+    warnings = [case for case in WARNINGS if row.words.search(case.text)]
 
     def outcome():
         return [told(case, begun) for case in launches], [noted(case) for case in warnings]

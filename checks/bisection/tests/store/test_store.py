@@ -39,12 +39,10 @@ def file(tmp_path):
 
 
 def read_all(path):
-    """All sessions of a sample file."""
     return list(sample_file.read_samples(path))
 
 
 def jobs_of(store):
-    """The values of all jobs."""
     return Nights(store, store.sessions()).jobs
 
 
@@ -220,7 +218,6 @@ def test_a_session_without_a_kind_is_not_imported(home, file, command_line, tags
 
 
 def report(uuid="11112222", **more):
-    """A report of one test."""
     info = {"time_start_unix": 1e9, "tier": "nightly", "phase": "before", "num_cases": 1}
     return results_made.report(entry(**more), uuid=uuid, hostname="login", **info)
 
