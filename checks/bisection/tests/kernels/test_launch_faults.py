@@ -6,18 +6,8 @@ import pytest
 from fake_kernel import layout_of
 from results_made import finished_job as job
 
-from bisection.core.reasons import read_reason
+from bisection.core.reasons import launches, read_reason
 from bisection.core.reasons.base import clause
-from bisection.core.reasons.launches import (
-    Blocked,
-    Cancelled,
-    Infrastructure,
-    KernelDied,
-    NodeFail,
-    NodeFault,
-    NotStarted,
-    Timeout,
-)
 from bisection.judge import decision
 from bisection.kernels import launch_faults
 from bisection.kernels.launch_faults import Ended
@@ -60,12 +50,12 @@ LEFT = {"why": UNLISTED, "jobs": ("7",)}
     ("end", "record", "exit_code", "code", "values"),
     [
         (job("COMPLETED"), NOT_KNOWN, None, None, {}),
-        (job("NODE_FAIL"), NOT_KNOWN, 0, NodeFail, {"job": "7"}),
-        (job("CANCELLED", cancelling=True), NOT_KNOWN, None, Blocked, {"waited": 90}),
-        (job("COMPLETED"), RUNNING, None, Infrastructure, LEFT),
-        (job("DEADLINE"), UNSTARTED, None, Blocked, {"reason": "DeadLine"}),
-        (job("DEADLINE"), STARTED, None, Timeout, {"nodes": "n1"}),
-        (job("PREEMPTED"), NOT_KNOWN, None, Cancelled, {"state": "PREEMPTED"}),
+        (job("NODE_FAIL"), NOT_KNOWN, 0, launches.NodeFail, {"job": "7"}),
+        (job("CANCELLED", cancelling=True), NOT_KNOWN, None, launches.Blocked, {"waited": 90}),
+        (job("COMPLETED"), RUNNING, None, launches.Infrastructure, LEFT),
+        (job("DEADLINE"), UNSTARTED, None, launches.Blocked, {"reason": "DeadLine"}),
+        (job("DEADLINE"), STARTED, None, launches.Timeout, {"nodes": "n1"}),
+        (job("PREEMPTED"), NOT_KNOWN, None, launches.Cancelled, {"state": "PREEMPTED"}),
     ],
 )
 def test_faults_in_the_record_of_a_job(monkeypatch, end, record, exit_code, code, values):
@@ -79,9 +69,9 @@ def test_faults_in_the_record_of_a_job(monkeypatch, end, record, exit_code, code
 @pytest.mark.parametrize(
     ("rows", "code", "host"),
     [
-        ([["n1", "drained", "Prolog error"], ["n2", "idle", "none"]], NodeFault, "n1"),
-        ([["n1", "draining", "fan"], ["n2", "mixed", "prolog tested"]], Cancelled, ""),
-        ([], Cancelled, ""),
+        ([["n1", "drained", "Prolog error"], ["n2", "idle", "none"]], launches.NodeFault, "n1"),
+        ([["n1", "draining", "fan"], ["n2", "mixed", "prolog tested"]], launches.Cancelled, ""),
+        ([], launches.Cancelled, ""),
     ],
 )
 def test_a_job_whose_prolog_failed_is_cancelled_and_its_node_drained(monkeypatch, rows, code, host):
@@ -162,16 +152,16 @@ NO_CONTACT = "Unable to contact slurm controller (connect failure)"
     [
         ("sanity error: the job did not run to its end", None, {}),
         (ended("cp a b", "cp: no"), None, {}),
-        (ended("sbatch x", f"{FAILED} {NO_CONTACT}"), Infrastructure,
+        (ended("sbatch x", f"{FAILED} {NO_CONTACT}"), launches.Infrastructure,
          {"why": f"sbatch: Batch job submission failed: {NO_CONTACT}"}),
-        (ended("sbatch x", how="timeout"), Infrastructure,
+        (ended("sbatch x", how="timeout"), launches.Infrastructure,
          {"why": "sbatch did not answer in time"}),
-        (ended("qsub x", "qsub: Unknown queue"), Blocked, {"refused": "qsub: Unknown queue"}),
-        (ended("sbatch x", POLICY), Blocked,
+        (ended("qsub x", "qsub: no queue"), launches.Blocked, {"refused": "qsub: no queue"}),
+        (ended("sbatch x", POLICY), launches.Blocked,
          {"refused": "sbatch: site policy: name your project with -A ACCOUNT, else no job can "
           "connect; Batch job submission failed: Unspecified error"}),
-        ("job error: [jobid=7] maximum pending time exceeded", Blocked, {"waited": 90}),
-        (f"job scheduler error: {NO_ID}", Infrastructure, {"why": NO_ID}),
+        ("job error: [jobid=7] maximum pending time exceeded", launches.Blocked, {"waited": 90}),
+        (f"job scheduler error: {NO_ID}", launches.Infrastructure, {"why": NO_ID}),
     ],
 )  # fmt: skip
 def test_faults_in_the_words_of_reframe(text, code, values):
@@ -194,7 +184,7 @@ def test_a_message_that_open_mpi_lost_is_told(tmp_path, begun):
         place_ranks(tmp_path, ["node1"] * 2)
     words = "[n1:36] [[25337,0],0] ORTE_ERROR_LOG: Data unpack in file util/show_help.c at line 501"
     _, reason = launch_faults.of_launch(job("COMPLETED"), Ended("md", str(tmp_path), 15, words))
-    assert type(reason) is (KernelDied if begun else NotStarted)
+    assert type(reason) is (launches.KernelDied if begun else launches.NotStarted)
     assert reason.next == "rerun it: Open MPI lost its own message"
 
 
@@ -206,7 +196,7 @@ def test_a_message_that_open_mpi_lost_is_told(tmp_path, begun):
         (1, "", False, None),
         (143, WRONG, False, None),  # srun ended ranks that were about to end
         (1, ABORT, False, None),
-        (139, SEGV, True, KernelDied),
+        (139, SEGV, True, launches.KernelDied),
     ],
 )
 def test_an_answer_is_what_the_result_says(tmp_path, exit_code, words, verified, fault):
