@@ -92,7 +92,8 @@ def launched(programs):
     return run
 
 
-FULL = "no space for shared memory in /dev/shm"
+FULL, NO_NETWORK = "no space for shared memory in /dev/shm", "unable to find network interfaces"
+BEFORE = {FULL: TINY, NO_NETWORK: ALONE}
 
 
 @pytest.mark.parametrize(
@@ -118,12 +119,12 @@ FULL = "no space for shared memory in /dev/shm"
         (".mpich", "-np 2 ./plain truncate", MpiError, "Message truncated in MPI_Recv",
          {"rank": 1, "host": HERE}),
         *((name, "-np 2 ./plain memory", NodeFault, FULL, {"host": HERE}) for name in LIBRARIES),
-        ("", "-np 2 ./plain", NotStarted, "unable to find network interfaces", {"host": HERE}),
+        ("", "-np 2 ./plain", NotStarted, NO_NETWORK, {"host": HERE}),
     ],
 )  # fmt: skip
 def test_a_fault_has_its_cause_rank_and_host(launched, suffix, words, code, says, at):
-    before = {FULL: TINY, "unable to find network interfaces": ALONE}.get(says, [])
-    exit_code, reason, ended = launched(suffix, *words.split(), code=code, before=before)
+    how = {"code": code, "before": BEFORE.get(says, ())}
+    exit_code, reason, ended = launched(suffix, *words.split(), **how)
     assert exit_code != 0
     assert (type(reason), says in clause(reason)) == (code, True), (clause(reason), ended)
     assert at.items() <= vars(reason).items()
