@@ -140,8 +140,7 @@ def writer_run(*faults):
     return run(launched("restart", "restart", faults=faults), launched())
 
 
-SLOW_WRITER = SlowWriter(host="n2", rank=1, ratio=9.0)
-WRITER = writer_run(SLOW_WRITER)
+WRITER = writer_run(SlowWriter(host="n2", rank=1, ratio=9.0))
 LOST, SUSPECT = run(launched(disturbed=0.5)), noise_run(SLOW_MEMORY)
 FAILED = became(Verdict.FAIL, Text("verification did not pass"))
 UNMEASURED = became(Verdict.NOT_MEASURED, Blocked(job="7"))
@@ -175,7 +174,6 @@ UNRUN = replace(UNRUN, troubles=[INTERRUPTED])
 FULL = KernelDied(kernel="restart", exit_code=KernelExit.RESOURCES, line="no room")
 FULL = launched("restart", "restart", verdict=Verdict.NOT_MEASURED, reason=FULL)
 FULL = (FULL[0], changed(FULL[1], reason=TestFailed(test=FULL[0].name)))
-UNREADABLE = Text("cannot read x: y")
 BAD, LOUD_BAD = outside(), outside(waited=0.2)
 SUSPECT_LINK = blamed(LINK, suspects=True)
 RUNS = {
@@ -217,7 +215,7 @@ RUNS = {
     "a suspect component": Case(SOUND, MISSING, blamed(suspects=True)),
     "a bad link": Case(SOUND, FAIL, blamed(LINK, bad=True)),
     "a suspect link": Case(SOUND, MISSING, SUSPECT_LINK),
-    "a matrix that cannot be read": Case(SOUND, MISSING, Evidence(unreadable=(UNREADABLE,))),
+    "a matrix that cannot be read": Case(SOUND, MISSING, Evidence(unreadable=(Text("no"),))),
     "a bad link of a new network": Case(NEW, FAIL, blamed(LINK, bad=True), NO_GO),
     "a worse link of a new network": Case(NEW, WORSE_NOW, blamed(LINK, worse=True), LOOK),
     "a suspect link of a new network": Case(NEW, MISSING, SUSPECT_LINK, LOOK),
