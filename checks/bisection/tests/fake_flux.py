@@ -66,7 +66,6 @@ class Future:
 
 
 def main():
-    """The command."""
     action = sys.argv[1]
     if action == "jobs":
         return print((FOLDER / "state").read_text(), end="")

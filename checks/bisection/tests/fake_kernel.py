@@ -140,10 +140,8 @@ def adapters(payload=0, errors=None, hosts=()):
     usual = {"rate": 25, "firmware": "", "received": 0, "error_counters": 5, "errors": {}}
     idle = {**usual, "name": "mlx5_0:1", "kind": "infiniband", "state": "active", "sent": 0}
     busy = {**usual, "name": "eth0", "kind": "ethernet", "state": "up", "sent": payload}
-    listed = [
-        {**idle, "share": None, "errors": errors or {}},
-        {**busy, "share": 1.0 if payload else None},
-    ]
+    share = 1.0 if payload else None
+    listed = [{**idle, "share": None, "errors": errors or {}}, {**busy, "share": share}]
     of_host = {"seconds": 1.0, "payload": payload, "segments": 1000, "retransmitted": 0}
     hosts = hosts or [socket.gethostname()]
     return [{"host": host, **of_host, "list": listed} for host in hosts]
@@ -200,7 +198,6 @@ def of(result, method):
 
 
 def fault(name):
-    """A fault by its name."""
     if match := re.fullmatch(r"(\w+)=(.+)", name):
         return set_metric(json.loads(match[2]), match[1])
     return FAULTS[name]

@@ -13,16 +13,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from results_made import result_of
 
 from bisection.advice.sources import LITERATURE
-from bisection.analysis.model import (
-    Change,
-    ChangePoint,
-    Comparison,
-    DrawnHistory,
-    Event,
-    Row,
-    Side,
-    Suspect,
-)
+from bisection.analysis import model
 from bisection.core.reasons.base import Text
 from bisection.core.reasons.launches import MpiAbort, TestFailed
 from bisection.core.verdicts import Verdict
@@ -50,12 +41,12 @@ def row(
     geometry, software = more.pop("geometry", "2x1"), more.pop("software", ("MPI 4.1", "MPI 5.0"))
     values = (0.01, None if ratio is None else 0.01 * ratio)
     before, after = (
-        Side(5, 10, value, 0.02, geometry, [], state)
+        model.Side(5, 10, value, 0.02, geometry, [], state)
         for value, state in zip(values, software, strict=True)
     )
     fields = METRIC | {"check": check, "case": case, "method": method, "verdict": verdict}
     fields |= {"before": before, "after": after, "control": False, "ratio": ratio}
-    return Row(**{**fields, "low": low, "high": high, "p": 0.01, **more})
+    return model.Row(**{**fields, "low": low, "high": high, "p": 0.01, **more})
 
 
 def comparison(rows, **more):
@@ -65,17 +56,18 @@ def comparison(rows, **more):
         return {"uuid": uuid, "start": MADE - night * NIGHT, "tags": tags, "folder": f"r{night}"}
 
     before = [session(f"{n}c0bcb89", n, tier="nightly") for n in range(7, 0, -1)]
-    return Comparison(before, [session("feedbeef", 0, phase="after")], rows, **more)
+    return model.Comparison(before, [session("feedbeef", 0, phase="after")], rows, **more)
 
 
 def series(values, points=(), **more):
     times = [MADE - n * NIGHT for n in range(len(values), 0, -1)]
-    return DrawnHistory(times=times, values=list(values), points=list(points), **METRIC | more)
+    drawn = {"times": times, "values": list(values), "points": list(points)}
+    return model.DrawnHistory(**drawn, **METRIC | more)
 
 
 def change_point(ratio=1.3, **more):
     fields = {"session": "feedbeef", "at": MADE - 3 * NIGHT, "before": 20, "after": 4}
-    return ChangePoint(ratio=ratio, **METRIC | fields | more)
+    return model.ChangePoint(ratio=ratio, **METRIC | fields | more)
 
 
 def event(*points, **more):
@@ -86,7 +78,7 @@ def event(*points, **more):
     fields |= {"metrics": {check: (count, 40) for check, count in counts.items()}, "rate": 1e-3}
     nights = [Session(f"{n:08x}", MADE + n * NIGHT, {}, {}) for n in range(-20, 4)]
     fields |= {"before": nights[:20], "after": nights[20:]}
-    return Event(points=list(points), **PLACE | fields | more)
+    return model.Event(points=list(points), **PLACE | fields | more)
 
 
 def case(check="transpose", name="cnt40", method="shm", geometry="2x1", seconds=0.01, **more):
@@ -102,7 +94,6 @@ def case(check="transpose", name="cnt40", method="shm", geometry="2x1", seconds=
 
 
 def said(text):
-    """Text as reason."""
     return Text(text=text)
 
 
@@ -158,14 +149,14 @@ def cluster():
         row("md", "fe", "packed", ratio=1.01, control=True),
     ]
     changes = [
-        Change("MPI", "Open MPI 4.1.4", "Open MPI 5.0.5"),
-        Change("kernel", "6.1.0", "6.1.9"),
+        model.Change("MPI", "Open MPI 4.1.4", "Open MPI 5.0.5"),
+        model.Change("kernel", "6.1.0", "6.1.9"),
     ]
     compared = comparison(
         rows,
         advice=[said("Look at cn017 first."), said("Measure sic in two more sessions.")],
         changes=changes,
-        suspects=[Suspect(["cn017"], 1.44, 12, "cluster:cpu")],
+        suspects=[model.Suspect(["cn017"], 1.44, 12, "cluster:cpu")],
     )
     noise = [random.Random(n).gauss(1, 0.01) for n in range(60)]
     old, new, best = ([level * each for each in noise] for level in (0.01, 0.0142, 0.008))
@@ -265,7 +256,6 @@ class Page:
         self.headings = list(map(words, self.root.iter("h2")))
 
     def values(self, *names):
-        """The attributes of these names."""
         return [
             had.get(name) for had in self.root.iter() for name in had.attrib.keys() & set(names)
         ]
@@ -277,7 +267,6 @@ class Page:
 
 
 def words(element):
-    """The text in an element."""
     return " ".join(" ".join(element.itertext()).split())
 
 

@@ -83,6 +83,5 @@ def entry(name="transpose %method=p2p", result="pass", value=1e-3, **more):
 
 
 def report(*entries, **info):
-    """ReFrame's report of these test cases."""
     session = {"uuid": "u", "time_elapsed": 1.0, **info}
     return {"session_info": session, "runs": [{"testcases": list(entries)}]}

@@ -153,9 +153,8 @@ def test_installs_as_root_only_what_is_missing(root):
     root.with_apt(f"case $* in *install*) : >{root.path}/installed ;; esac {APT}").with_python()
     run = root.bootstrap()
     assert run.returncode == 0, run.stderr
-    announced = (
-        f"set-up: installs 18 Debian packages, 12.0 MB to download, 310 MB on disk, for {MISSING}\n"
-    )
+    price = "12.0 MB to download, 310 MB on disk"
+    announced = f"set-up: installs 18 Debian packages, {price}, for {MISSING}\n"
     assert announced in run.stdout
     assert run.stdout.index(announced) < run.stdout.index("set-up: system packages ... ")
     asked = [line for line in root.log.read_text().splitlines() if "pip" not in line]

@@ -6,10 +6,9 @@ import pytest
 from running import CHECKS
 
 PYTEST = "30 passed, 2 skipped in 3.21s"
-QUICK, PYTHON = (
-    "make: *** [Makefile:100: test-quick] Error",
-    "make: *** [Makefile:99: test-python] Error",
-)
+QUICK = "make: *** [Makefile:100: test-quick] Error"
+PYTHON = "make: *** [Makefile:99: test-python] Error"
+MUTANTS = "C and Fortran: 3 of 4 mutants killed"
 TWICE = "FAIL: 8 of 11 checks passed, 2 failed, 1 disturbed, in 9 s"
 LOUD = "NOT MEASURED: 99 of 113 checks passed, 14 disturbed, in 9 min 5 s"
 QUIET = "NOT MEASURED: all 113 answers are right; the times of 14 were disturbed"
@@ -21,11 +20,7 @@ SLOW = "SLOWER THAN BEFORE: 2 of 2 checks passed, in 9 s"
     ("lines", "counts", "code"),
     [
         ([PYTEST, "PASS: 11 of 11 checks passed, in 25 s"], "41 passed, 0 failed, 2 skipped", 0),
-        (
-            [PYTEST, "C and Fortran: 3 of 4 mutants killed", f"{PYTHON} 1"],
-            "33 passed, 1 failed, 2 skipped",
-            2,
-        ),
+        ([PYTEST, MUTANTS, f"{PYTHON} 1"], "33 passed, 1 failed, 2 skipped", 2),
         ([LOUD, f"{QUICK} 3"], "99 passed, 0 failed, 14 skipped", 0),
         ([QUIET, f"{QUICK} 3"], "99 passed, 0 failed, 14 skipped", 0),
         ([TWICE, f"{QUICK} 1"], "8 passed, 2 failed, 1 skipped", 2),

@@ -18,7 +18,6 @@ def entry(method, seconds, disturbed=0, **metrics):
 
 
 def result(kernel, ranks, threads, hosts, entries, case, **more):
-    """A result of a kernel."""
     seats = [{"host": f"node{r * hosts // ranks}"} for r in range(ranks)]
     head = {"schema": "bisection-result", "version": 5, "kernel": kernel, "case": case}
     head |= {"status": "complete", "started": "2026-01-01T00:00:00Z", "results": entries}

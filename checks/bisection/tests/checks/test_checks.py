@@ -1,7 +1,9 @@
 """The checks of checks/*.py on real ReFrame with a fake kernel: what is judged, and what fails."""
 
+import csv
 import re
 import xml.etree.ElementTree as ET
+from pathlib import Path
 
 import pytest
 from running import run_in
@@ -9,23 +11,17 @@ from running import run_in
 from bisection.kernels import tables
 from bisection.store.sample_file import SPOOLED
 
-NONE = "not applicable"
 MPI = "%.*layout=mpi%launch.case"
 BOTH = "%.*layout=(mpi|node)%launch.case"
+# A method of a run, its fault, its verdict ("" if there is no such test) and words of its cause;
+# that of a wrong answer names the method.
+with Path(__file__).with_name("verdicts.csv").open(newline="") as file:
+    ROWS = [*csv.DictReader(file)]
 
 
 def named(*patterns):
     """ReFrame's options that select tests by their names without blanks."""
     return [word for pattern in patterns for word in ("-n", f"^{pattern}$")]
-
-
-def verdicts(run):
-    """(check, layout, case, method) -> verdict."""
-    return {
-        (c["check"], c["layout"], c["case"], c["method"]): c["verdict"]
-        for c in run.verdict["cases"]
-        if c["method"]
-    }
 
 
 @pytest.fixture(scope="session")
@@ -74,41 +70,6 @@ def test_a_healthy_run_has_all_that_was_selected_and_leaves_its_files(healthy):
     assert "layout node2 is the same as mpi here (2x1)" in healthy.whole
 
 
-@pytest.mark.parametrize(
-    ("check", "layout", "case", "method", "verdict"),
-    [
-        ("eigen", "node", "crystal-mini", "jacobi", "pass"),
-        ("eigen", "mpi", "pdsyevd-3888", "pdsyevd", "pass"),
-        ("eigen", "mpi", "pdsyevd-7194", "pdsyevd", "not applicable"),  # needs a machine
-        ("eigen", "mpi", "aimpro-mini", "jacobi", None),
-        ("eigen", "mpi", "pdsyevd-3888", "pdsyev", None),
-        ("eigen_guess", "mpi", "fock-512", "jacobi", "pass"),
-        ("md", "node", "fe", "dlpoly3", "pass"),
-        ("md", "mpi", "fe", "recompute", "pass"),
-        ("md", "mpi", "nacl-mini", "recompute", None),  # keeps no pair terms
-        ("md", "mpi", "nacl-mini", "column-wise", "pass"),
-        ("md", "mpi", "fe", "column-wise", None),  # has no charges
-        ("md", "domain", "fe", "packed", "not applicable"),
-        ("md_layout", "node", "fe", "packed", "pass"),
-        ("md_layout", "node2", "fe", "packed", "not applicable"),
-        ("npar", "mpi", "mini1", "npar-2", "pass"),
-        ("npar", "node", "mini1", "npar-1", "pass"),
-        ("npar", "node", "mini1", "npar-2", None),  # one rank
-        ("npar", "mpi", "mini2", "npar-1", None),  # hybrid: NPAR is the number of ranks
-        ("npar", "mpi", "mini2", "npar-2", "pass"),
-        ("npar", "mpi", "mini4", "scalapack", "pass"),
-        ("patches", "mpi", "dhfr-mini", "static", "pass"),
-        ("patches", "mpi", "f1-atpase", "aggregated", "pass"),
-        ("restart", "mpi", "waves", "hdf5-chunked", "pass"),
-        ("restart_metadata", "mpi", "files-50", "own-folder", "pass"),
-        ("tasks", "mpi", "gamess-uk", "counter", "not applicable"),  # needs a machine
-    ],
-)
-def test_healthy_machine(healthy, check, layout, case, method, verdict):
-    assert healthy.code == 0, healthy.text
-    assert verdicts(healthy).get((check, layout, case, method)) == verdict
-
-
 def test_every_pattern_is_judged_at_its_sizes_and_fitted(healthy):
     cases = {c["method"]: c for c in healthy.verdict["cases"] if c["check"] == "network"}
     assert set(cases) == set(tables.methods("patterns"))
@@ -118,72 +79,28 @@ def test_every_pattern_is_judged_at_its_sizes_and_fitted(healthy):
     assert "time" in {m["name"] for m in cases["barrier"]["metrics"]}
 
 
-# (check, layout/case, method, its fault, its verdict, what its cause has)
-FAULTS = [
-    ("eigen", "mpi/fock-256", "pdsyevx", "wrong", "FAIL", "wrong answer of pdsyevx"),
-    ("eigen", "mpi/fock-256", "pdsyevd", "ratio_dsyevd=60", "FAIL", "ratio_dsyevd"),
-    ("eigen", "mpi/fock-256", "jacobi", "sweeps=9", "FAIL", "sweeps"),
-    ("eigen", "mpi/fock-256", "elpa1", "inapplicable", NONE, ""),
-    ("eigen", "mpi/fock-256", "pdsyevr", None, "pass", ""),
-    ("md", "mpi/cu3au", "dlpoly3", "ratio_packed=9", "FAIL", "ratio_packed is 9"),
-    ("md", "mpi/cu3au", "packed", "ratio_cached=9", "FAIL", "ratio_cached is 9"),
-    ("md", "mpi/cu3au", "recompute", "wrong", "FAIL", "wrong answer of recompute"),
-    ("md_layout", "node/cu3au", "packed", "time=2e-3", "FAIL", "ratio_mpi is 2.00"),
-    ("md_layout", "node/fe", "packed", "time=0.8e-3", "pass", ""),
-    ("network", "mpi/sweep", "halo", "wrong", "FAIL", "wrong answer of halo"),
-    ("network", "mpi/sweep", "node-to-node", "inapplicable", NONE, ""),  # on one node
-    ("network", "mpi/sweep", "allreduce", "inapplicable", "FAIL", "needs two nodes"),
-    ("network", "mpi/sweep", "alltoall", None, "pass", ""),
-    ("network", "node/sweep", "pingpong", "inapplicable", NONE, ""),  # of one rank
-    ("network", "node/sweep", "alltoall", None, "pass", ""),
-    ("npar", "mpi/mini3", "zeroing", "ratio_base=2.5", "FAIL", "ratio_base"),
-    ("npar", "mpi/mini3", "npar-1", "ratio_best=2.5", "FAIL", "ratio_best"),
-    ("npar", "mpi/mini3", "emulated", None, "pass", ""),
-    ("npar", "mpi/mini4", "elpa", "inapplicable", NONE, ""),
-    ("npar_best", "mpi/mini4", "best", None, "pass", ""),
-    ("patches", "mpi/dhfr-mini", "testsome", "wrong", "FAIL", "wrong answer of testsome"),
-    ("patches", "mpi/dhfr-mini", "iprobe", "ratio_static=9", "FAIL", "ratio_static"),
-    ("patches", "mpi/dhfr-mini", "waitany", "ratio_forces=99", "FAIL", "ratio_forces"),
-    ("patches", "mpi/dhfr-mini", "aggregated", None, "pass", ""),
-    ("restart", "mpi/waves-mini", "root", "wrong", "FAIL", "wrong answer of root"),
-    ("restart", "mpi/waves-mini", "checkpoint", "ratio_copy=1e6", "FAIL", "ratio_copy"),
-    (
-        "restart_metadata",
-        "mpi/files-50",
-        "shared-folder",
-        "wrong",
-        "FAIL",
-        "wrong answer of shared",
-    ),
-    ("restart_metadata", "mpi/files-50", "own-folder", "no-list", "FAIL", "operations_list"),
-    ("tasks", "mpi/gamess-uk-mini", "static", "ratio_ideal=9", "FAIL", "ratio_ideal"),
-    ("tasks", "mpi/gamess-uk-mini", "counter", "wrong", "FAIL", "wrong answer of counter"),
-    ("tasks", "mpi/gamess-uk-mini", "counter-progress", "no-imbalance", "FAIL", "imbalance"),
-    ("tasks", "mpi/gamess-uk-mini", "hierarchical", "ratio_bare=99", "FAIL", "ratio_bare"),
-    ("tasks", "mpi/gamess-uk-mini", "manager", None, "pass", ""),
-    ("tasks", "node/gamess-uk-mini", "manager", "inapplicable", NONE, ""),  # of one rank
-    ("tasks", "node/gamess-uk-mini", "static", "inapplicable", "FAIL", "needs two nodes"),
-]
-
-
 @pytest.fixture(scope="session")
 def faulty(fake, gallery):
     """Real for what ReFrame does with tests that fail, are skipped or have a note."""
-    places = {(check, *where.split("/")) for check, where, *_ in FAULTS}
-    patterns = [f"{check}%.*layout={layout}%.*case={case}" for check, layout, case in places]
-    faults = {f"{method}@{where}": fault for _, where, method, fault, *_ in FAULTS if fault}
+    rows = [row for row in ROWS if row["run"] == "faulty"]
+    patterns = {"{check}%.*layout={layout}%.*case={case}".format(**row) for row in rows}
+    faults = {
+        "{method}@{layout}/{case}".format(**row): row["fault"] for row in rows if row["fault"]
+    }
     faults["npar-1@mpi/mini4"] = "other-best"
     how = {"selected": named(*sorted(patterns)), "tier": "upgrade", "faults": faults}
     return gallery("faulty", lambda home: run_in(home, fake, **how))
 
 
-@pytest.mark.parametrize(("check", "where", "method", "fault", "verdict", "says"), FAULTS)
-def test_fault_of_a_method(faulty, check, where, method, fault, verdict, says):
-    assert faulty.code == 1, faulty.text
-    layout, case = where.split("/")
-    judged = faulty.case(method, layout, case, check=check)
-    assert judged["verdict"] == verdict, judged
-    assert says in judged["cause"]
+@pytest.mark.parametrize("row", ROWS, ids=lambda row: " ".join([*row.values()][:6]))
+def test_a_method_has_its_verdict(request, row):
+    run = request.getfixturevalue(row["run"])
+    assert run.code == (row["run"] == "faulty"), run.text
+    place = {name: row[name] for name in ("check", "layout", "case", "method")}
+    cases = [case for case in run.verdict["cases"] if place.items() <= case.items()]
+    assert [case["verdict"] for case in cases] == [row["verdict"]] * bool(row["verdict"]), cases
+    cause = f"wrong answer of {row['method']}" if row["fault"] == "wrong" else row["cause"]
+    assert all(cause in case["cause"] for case in cases)
 
 
 def test_what_is_noted_does_not_fail(faulty):

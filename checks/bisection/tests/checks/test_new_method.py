@@ -37,12 +37,12 @@ def tree(tmp_path_factory):
     return root
 
 
-def call(command, cwd, **environment):
-    """Standard output of a command that must succeed."""
+def call(command, cwd, code=0, **environment):
+    """The output of a command that must end with this exit code."""
     words, env = [str(word) for word in command], {**local.environment(), **environment}
     pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT, "text": True}
     done = subprocess.run(words, cwd=cwd, env=env, timeout=600, **pipes)
-    assert done.returncode == 0, done.stdout[-4000:]
+    assert done.returncode == code, done.stdout[-4000:]
     return done.stdout
 
 
@@ -66,15 +66,7 @@ def test_kernel_has_the_new_method_and_verifies_it(tree, tmp_path):
         assert entry["verification"]["checks"]
     # A method that does not declare its calls of MPI is not verified.
     launch[launch.index("example")] = "silent"
-    done = subprocess.run(
-        [str(word) for word in launch],
-        env={**local.environment(), **launchers.SHARING},
-        capture_output=True,
-        text=True,
-        timeout=600,
-    )
-    assert done.returncode == 1, done.stderr
-    assert "declared calls of MPI" in done.stdout
+    assert "declared calls of MPI" in call(launch, tree, code=1, **launchers.SHARING)
 
 
 def test_checks_have_all_methods_and_cases_of_the_table(site, tree, monkeypatch):

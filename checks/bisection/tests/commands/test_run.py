@@ -60,10 +60,7 @@ def test_a_session_has_its_tags_facts_work_price_and_the_seconds_of_all_its_jobs
     price = {"core_hours": 2 * sum(held) / 3600, "node_hours": sum(held) / 3600}
     assert first.verdict["price"] == pytest.approx(price)
     assert "core-hours" in first.said
-    assert {outcome.seconds for outcome in launches} == {
-        (),
-        *((seconds,) for seconds in held),
-    }
+    assert {outcome.seconds for outcome in launches} == {(), *((seconds,) for seconds in held)}
 
 
 def test_kernels_are_built_once_and_nothing_is_left_in_the_folder_of_temporary_files(first):

@@ -48,10 +48,7 @@ P, E = (3.9, "0"), (2.8, "1")  # GHz and kind of the cores of a hybrid processor
     ("hosts", "slow"),
     [
         ({"n1": [P] * 10 + [E] * 10}, {}),
-        (
-            {"n1": [(2.4, "0")] * 4 + [(1.8, "1")] * 4, "n2": [(2.4, "0")] * 4 + [(1.8, "1")] * 4},
-            {},
-        ),
+        (dict.fromkeys(("n1", "n2"), [(2.4, "0")] * 4 + [(1.8, "1")] * 4), {}),
         # A slow one among its like, on both kinds; P at the clock of E is slow.
         ({"n1": [P] * 3 + [E] * 2 + [(2.4, "1")]}, {"n1": (5, 2.8)}),
         ({"n1": [P] * 3 + [E] * 3, "n2": [P] * 2 + [(2.8, "0")] + [E] * 3}, {"n2": (8, 3.9)}),

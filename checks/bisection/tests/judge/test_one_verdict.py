@@ -68,7 +68,6 @@ TONIGHT = {"uuid": "feedbeef", "start": 0.0, "tags": {}}
 
 
 def retested(first, *second, rows=(), budget=900.0):
-    """Evidence of a retest."""
     agenda = plan(rows, rule(first), budget)
     cases = [case for part in second for case in part.cases]
     return Evidence(retest=Retest(agenda, rule(RunVerdict(cases)) if second else None))
@@ -82,7 +81,9 @@ def slower(*second, check="transpose", budget=900.0, first=None):
 
 
 SLOW_PAIRS = run(launched("pairs", time=8e-3))
+SLOWER_PAIRS = slower(SLOW_PAIRS, check="pairs")
 SLOW, FAST = run(launched(time=8e-3)), run(launched(time=1e-3))
+LOUD = run(launched(time=8e-3, disturbed=0.2))
 LATE, SLOWED = Symptom("latency", "", 1.3, 9.0), Symptom("bandwidth", "", 0.5, 9.0)
 COMPONENT = SlowComponent(part=Part.NODE, names=("n5",), symptoms=(LATE,))
 LINK = SlowComponent(part=Part.PATH, names=("n5", "n6"), symptoms=(SLOWED,))
@@ -118,8 +119,6 @@ def alarmed(system="lab", verdict=Verdict.REGRESSED, **more):
 ALARM = alarmed()
 WORSE = compared("pairs", "sampled", "tournament", Verdict.REGRESSED, 1.4)
 REGRESSED = Evidence(comparison=Comparison([], [TONIGHT], [WORSE]))
-
-
 UNLIKE = replace(outlier(), outlier=False, reason=Unlike(what="geometry", values=("1x1", "2x1")))
 OTHER_RANKS = Evidence(
     comparison=Comparison([], [TONIGHT], [replace(UNLIKE, verdict=Verdict.NOT_MEASURED)]),
@@ -128,7 +127,6 @@ OTHER_RANKS = Evidence(
 
 
 def both(first, second):
-    """All of it."""
     return replace(first, **{name: value for name, value in vars(second).items() if value})
 
 
@@ -142,11 +140,11 @@ def writer_run(*faults):
     return run(launched("restart", "restart", faults=faults), launched())
 
 
-SLOW_WRITER = SlowWriter(host="n2", rank=1, ratio=9.0)
-WRITER = writer_run(SLOW_WRITER)
+WRITER = writer_run(SlowWriter(host="n2", rank=1, ratio=9.0))
 LOST, SUSPECT = run(launched(disturbed=0.5)), noise_run(SLOW_MEMORY)
 FAILED = became(Verdict.FAIL, Text("verification did not pass"))
 UNMEASURED = became(Verdict.NOT_MEASURED, Blocked(job="7"))
+SLOW_AND_BLOCKED = RunVerdict([*SLOW.cases, UNMEASURED.cases[-1]])
 
 
 def rerun(second):
@@ -168,20 +166,16 @@ GO, LOOK, NO_GO = Grade.GO, Grade.LOOK, Grade.NO_GO
 SOUND, NEW = run(), triage(run())
 NOT_APPLICABLE = [launched(verdict=Verdict.NOT_APPLICABLE)[1]]
 JOBS_LEFT = Text("left in the queue: 7; cancel with scancel 7")
-GONE = Text(
-    "tests of the last session are gone: eigen fock-256 mpi elpa1"
-)  # whose kernel the build left out
+GONE = Text("tests of the last session are gone: eigen fock-256 mpi elpa1")  # left out of the build
 INTERRUPTED = ReframeText(text="run session stopped: keyboard interrupt", ended=True)
 UNRUN = with_case(run(launched()), -1, verdict=Verdict.NOT_MEASURED, reason=INTERRUPTED, ran=False)
+UNRUN = replace(UNRUN, troubles=[INTERRUPTED])
 # A launch that its kernel refused: its scratch folder has no room. Its test follows it.
 FULL = KernelDied(kernel="restart", exit_code=KernelExit.RESOURCES, line="no room")
-FULL = [launched("restart", "restart", verdict=Verdict.NOT_MEASURED, reason=FULL)[0]]
-FULL.append(
-    launched(
-        "restart", "restart", verdict=Verdict.NOT_MEASURED, reason=TestFailed(test=FULL[0].name)
-    )[1]
-)
-UNREADABLE = Text("cannot read x: y")
+FULL = launched("restart", "restart", verdict=Verdict.NOT_MEASURED, reason=FULL)
+FULL = (FULL[0], changed(FULL[1], reason=TestFailed(test=FULL[0].name)))
+BAD, LOUD_BAD = outside(), outside(waited=0.2)
+SUSPECT_LINK = blamed(LINK, suspects=True)
 RUNS = {
     # launches
     "all passes": Case(SOUND, OK),
@@ -192,7 +186,7 @@ RUNS = {
     "nothing applies": Case(RunVerdict(NOT_APPLICABLE), MISSING),
     "a job that is left": Case(run(troubles=[JOBS_LEFT]), MISSING),
     "a kernel that is left out since": Case(run(troubles=[GONE]), MISSING),
-    "an interrupted run": Case(replace(UNRUN, troubles=[INTERRUPTED]), MISSING),
+    "an interrupted run": Case(UNRUN, MISSING),
     "an interrupted run that was wrong": Case(replace(FAILED, troubles=[INTERRUPTED]), FAIL),
     "a scratch folder that is too small": Case(run(FULL), MISSING),
     "a wrong answer that no test is about": Case(run(launched(wrong=["shm"])), FAIL),
@@ -220,33 +214,27 @@ RUNS = {
     "a worse component": Case(SOUND, WORSE_NOW, blamed(worse=True)),
     "a suspect component": Case(SOUND, MISSING, blamed(suspects=True)),
     "a bad link": Case(SOUND, FAIL, blamed(LINK, bad=True)),
-    "a suspect link": Case(SOUND, MISSING, blamed(LINK, suspects=True)),
-    "a matrix that cannot be read": Case(SOUND, MISSING, Evidence(unreadable=(UNREADABLE,))),
+    "a suspect link": Case(SOUND, MISSING, SUSPECT_LINK),
+    "a matrix that cannot be read": Case(SOUND, MISSING, Evidence(unreadable=(Text("no"),))),
     "a bad link of a new network": Case(NEW, FAIL, blamed(LINK, bad=True), NO_GO),
     "a worse link of a new network": Case(NEW, WORSE_NOW, blamed(LINK, worse=True), LOOK),
-    "a suspect link of a new network": Case(NEW, MISSING, blamed(LINK, suspects=True), LOOK),
+    "a suspect link of a new network": Case(NEW, MISSING, SUSPECT_LINK, LOOK),
     # bounds
-    "outside its bounds, not retested": Case(outside(), FAIL, retested(outside(), budget=0.0)),
-    "outside its bounds, twice": Case(outside(), FAIL, retested(outside(), outside())),
-    "outside its bounds, once": Case(outside(), OK, retested(outside(), outside(1.0))),
-    "outside its bounds, in a disturbed retest": Case(
-        outside(), MISSING, retested(outside(), outside(waited=0.2))
-    ),
-    "outside its bounds, then wrong": Case(outside(), FAIL, retested(outside(), FAILED)),
-    "outside its bounds, in a retest that did not end": Case(outside(), FAIL, retested(outside())),
+    "outside its bounds, not retested": Case(BAD, FAIL, retested(BAD, budget=0.0)),
+    "outside its bounds, twice": Case(BAD, FAIL, retested(BAD, BAD)),
+    "outside its bounds, once": Case(BAD, OK, retested(BAD, outside(1.0))),
+    "outside its bounds, in a disturbed retest": Case(BAD, MISSING, retested(BAD, LOUD_BAD)),
+    "outside its bounds, then wrong": Case(BAD, FAIL, retested(BAD, FAILED)),
+    "outside its bounds, in a retest that did not end": Case(BAD, FAIL, retested(BAD)),
     # earlier nights, and their retest
     "slower twice": Case(SLOW, WORSE_NOW, slower(SLOW)),
     "slower once": Case(SLOW, OK, slower(FAST)),
     "slower, not retested": Case(SLOW, MISSING, slower(budget=0.0)),
     "slower, in a retest that did not end": Case(SLOW, MISSING, slower()),
-    "slower, in a disturbed retest": Case(
-        SLOW, MISSING, slower(run(launched(time=8e-3, disturbed=0.2)))
-    ),
+    "slower, in a disturbed retest": Case(SLOW, MISSING, slower(LOUD)),
     "slower, then wrong": Case(SLOW, FAIL, slower(FAILED)),
     "on other ranks than before": Case(SOUND, MISSING, OTHER_RANKS),
-    "a new network that is slower twice": Case(
-        triage(SLOW_PAIRS), WORSE_NOW, slower(SLOW_PAIRS, check="pairs"), NO_GO
-    ),
+    "a new network that is slower twice": Case(triage(SLOW_PAIRS), WORSE_NOW, SLOWER_PAIRS, NO_GO),
     # alarms
     "worse since a session": Case(SOUND, WORSE_NOW, ALARM),
     "worse since a session that was accepted": Case(SOUND, OK, alarmed(accepted="new disks")),
@@ -266,30 +254,19 @@ RUNS = {
     "a blocked job on a new network": Case(triage(UNMEASURED), MISSING, grade=LOOK),
     # combinations
     "a bad link, and slower": Case(SLOW, FAIL, both(slower(SLOW), blamed(LINK, bad=True))),
-    "slower, and blocked": Case(
-        RunVerdict([*SLOW.cases, UNMEASURED.cases[-1]]), MISSING, slower(SLOW)
-    ),
-    "a slow node, and a suspect link": Case(
-        SOUND, WORSE_NOW, both(VOTED, blamed(LINK, suspects=True))
-    ),
+    "slower, and blocked": Case(SLOW_AND_BLOCKED, MISSING, slower(SLOW)),
+    "a slow node, and a suspect link": Case(SOUND, WORSE_NOW, both(VOTED, SUSPECT_LINK)),
     "a slow node, and a blocked job": Case(UNMEASURED, MISSING, VOTED),
     "a slow node, and a job that is left": Case(run(troubles=[JOBS_LEFT]), MISSING, VOTED),
-    "a suspect node and a suspect link": Case(SUSPECT, MISSING, blamed(LINK, suspects=True)),
+    "a suspect node and a suspect link": Case(SUSPECT, MISSING, SUSPECT_LINK),
     "an alarm, and not retested": Case(SLOW, WORSE_NOW, both(slower(budget=0.0), ALARM)),
     "an alarm, and a wrong answer": Case(FAILED, FAIL, ALARM),
-    "an alarm, and an interrupted run": Case(
-        replace(UNRUN, troubles=[INTERRUPTED]), MISSING, ALARM
-    ),
+    "an alarm, and an interrupted run": Case(UNRUN, MISSING, ALARM),
     "an alarm, and a kernel that is left out since": Case(run(troubles=[GONE]), MISSING, ALARM),
     "an impact, and slower": Case(triage(SLOW), FAIL, both(slower(SLOW), traffic(2.5)), NO_GO),
     "a small impact, and a slow node": Case(NEW, WORSE_NOW, both(VOTED, traffic(1.5)), LOOK),
     "a metric that regressed, of a run that passed": Case(SOUND, OK, REGRESSED),
 }
-
-
-def report_of(verdict, known):
-    """The report that is part of the run."""
-    return Report("A report", 0.0, known, run=verdict, of_run=True)
 
 
 def check_junit(text, code):
@@ -333,9 +310,9 @@ def test_every_form_says_the_same(name):
     assert decision.of_run(stored) == case.code
     assert (stored.interconnect and stored.interconnect.grade) == case.grade
     assert verdict_text.text(copy)[0] == verdict_text.text(verdict)[0]
-    assert headline(report_of(verdict, case.evidence))[1].startswith(word)
 
-    report = report_of(verdict, case.evidence)
+    report = Report("A report", 0.0, case.evidence, run=verdict, of_run=True)
+    assert headline(report)[1].startswith(word)
     banner = check_forms(report, case.code)
     if case.grade:
         assert banner.headline.startswith(verdict.interconnect.headline)
@@ -430,9 +407,8 @@ def test_a_history_that_cannot_be_judged_does_not_lose_the_verdict(tmp_path, mon
         steps.look_back(night, filled)
         steps.reported(night, filled)
     assert "ZeroDivisionError: of 8 nights" in capsys.readouterr().err
-    assert [*map(str, night.verdict.troubles)] == [
-        "history not judged: ZeroDivisionError('of 8 nights')"
-    ]
+    (trouble,) = night.verdict.troubles
+    assert str(trouble) == "history not judged: ZeroDivisionError('of 8 nights')"
     assert decision.of_run(night.verdict) == MISSING
 
 
@@ -449,7 +425,6 @@ LEVEL = 1e-3  # s
 
 
 def tonight(time=LEVEL, **more):
-    """A night of one launch and its test."""
     return [*launched(case="cnt40", geometry="2x1", time=time, **more)]
 
 
@@ -471,7 +446,7 @@ class Tonight(NamedTuple):
     before: float = 1.0  # the level of the nights before the last ten
 
 
-SLOW_NIGHT = tonight(8 * LEVEL)
+SLOW_NIGHT, LEFT = tonight(8 * LEVEL), (JOBS_LEFT,)
 WRONG_NIGHT = without_time(Text("verification did not pass"), Verdict.FAIL)
 FINDINGS = {
     "passed": Tonight(tonight(), OK, OK),
@@ -482,13 +457,11 @@ FINDINGS = {
     "not measured": Tonight(without_time(Text("not in this run")), MISSING, MISSING),
     "disturbed": Tonight(tonight(disturbed=0.5), MISSING, MISSING),
     "blocked": Tonight(without_time(Blocked()), MISSING, MISSING),
-    "a trouble": Tonight(tonight(), MISSING, OK, troubles=(JOBS_LEFT,)),
+    "a trouble": Tonight(tonight(), MISSING, OK, troubles=LEFT),
     "nothing to judge": Tonight([], MISSING, MISSING, troubles=(Text("no check was selected"),)),
     "an alarm, and failed": Tonight(WRONG_NIGHT, FAIL, MISSING, WORSE_NOW, before=0.7),
     "an alarm, and an outlier": Tonight(SLOW_NIGHT, WORSE_NOW, MISSING, WORSE_NOW, before=0.7),
-    "an alarm, and a trouble": Tonight(
-        tonight(), MISSING, OK, WORSE_NOW, troubles=(JOBS_LEFT,), before=0.7
-    ),
+    "an alarm, and a trouble": Tonight(tonight(), MISSING, OK, WORSE_NOW, LEFT, before=0.7),
 }
 
 

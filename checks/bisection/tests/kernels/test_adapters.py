@@ -153,9 +153,7 @@ def test_a_lossy_link_is_told_from_those_that_send_to_it(count):
 
 
 def test_kinds_are_those_of_results():
-    schema = json.loads(
-        (ROOT / "checks" / "bisection" / "kernels" / "result.schema.json").read_text()
-    )
+    schema = json.loads((ROOT / "checks/bisection/kernels/result.schema.json").read_text())
     listed = schema["properties"]["adapters"]["items"]["properties"]["list"]["items"]
     assert sorted(listed["properties"]["kind"]["enum"]) == sorted([*adapters.IP, *adapters.RDMA])
 

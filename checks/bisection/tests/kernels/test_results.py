@@ -11,8 +11,6 @@ from bisection.core.units import CONTEXT
 from bisection.kernels import results
 
 BUILD = ("sources", "compiler", "flags", "mpi", "version", "commit", "build_type")
-
-
 OURS = {"schema": "bisection-result", "version": 5}
 
 

@@ -151,11 +151,7 @@ def test_prometheus_of_a_comparison():
 
 def test_alarms_and_what_is_slower_have_gauges():
     """An event is an alarm by what got worse and stands, until it is accepted."""
-    points = [
-        change_point(1.3),
-        change_point(1.2, method="p2p"),
-        change_point(1.5, check="md"),
-    ]
+    points = [change_point(1.3), change_point(1.2, method="p2p"), change_point(1.5, check="md")]
     better = event(change_point(0.8, method="padded", verdict=Verdict.IMPROVED))
     moved = {key: value for key, value in METRIC.items() if key != "better"}
     moved |= {"metric": "time", "unit": "s", "before": 1.0, "after": 2.0}
@@ -164,10 +160,8 @@ def test_alarms_and_what_is_slower_have_gauges():
     run = ran(case(), slower=(Slower(**moved),) * 2, outliers=(outlier,))
     samples = gauges(only(run=run, events=[event(*points), better], of_run=True))
     about = {**PLACE, "session": "feedbeef"}
-    assert samples["alarm_metrics"] == [
-        ({**about, "check": "transpose"}, 2.0),
-        ({**about, "check": "md"}, 1.0),
-    ]
+    of_checks = [({**about, "check": check}, n) for check, n in (("transpose", 2.0), ("md", 1.0))]
+    assert samples["alarm_metrics"] == of_checks
     assert [value for _, value in samples["alarms"]] == [1.0]
     assert samples["alarm_start_timestamp_seconds"] == [(about, points[0].at)]
     counts = {labels["state"]: value for labels, value in samples["slower_metrics"]}

@@ -102,9 +102,7 @@ def test_failures_come_first_with_cause_and_rerun_command():
 
 def test_tests_that_did_not_run_are_counted_with_their_kernel():
     absent = {"kernel": "", "verdict": Verdict.NOT_APPLICABLE, "metrics": []}
-    cases = [
-        changed(case, **absent) if case.layout == "node2" else case for case in nightly().cases
-    ]
+    cases = [changed(c, **absent) if c.layout == "node2" else c for c in nightly().cases]
     lines = verdict_text.text(RunVerdict(cases))
     assert sum(line.startswith("  transpose ") for line in lines) == 5
 

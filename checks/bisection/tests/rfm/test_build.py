@@ -31,8 +31,6 @@ def test_scripts_of_pbs_change_to_a_folder_with_a_blank():
 
 SPEC = {"name": "bisection-kernels", "version": "develop", "dependencies": []}
 LOCK = {"roots": [{"hash": "r"}], "concrete_specs": {"r": SPEC}}
-
-
 MODULES = "toolchain/2025, openmpi/5.0"
 
 

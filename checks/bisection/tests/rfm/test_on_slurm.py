@@ -19,6 +19,7 @@ from unittest.mock import Mock
 import pytest
 from reframe.core.exceptions import SpawnedProcessError
 from reframe.frontend.executors.policies import AsynchronousExecutionPolicy as Policy
+from results_made import finished_job
 from running import CHECKS, HERE, enter_cluster, install_cmake, load_site, run_in
 
 from bisection.core.identity import Geometry
@@ -108,23 +109,21 @@ def launches(fake, gallery):
     return lambda name: gallery(f"on-{name}", functools.partial(run, back_end=name))
 
 
-class TestLaunches:
+@pytest.mark.parametrize(
+    ("back_end", "where"), [(name, where) for name in BACK_ENDS for where in BACK_ENDS[name]]
+)
+def test_a_launch_has_its_cause(launches, back_end, where):
     """ReFrame's `slurm` asks sacct; its `squeue` only sees jobs vanish from the queue."""
-
-    @pytest.mark.parametrize(
-        ("back_end", "where"), [(name, where) for name in BACK_ENDS for where in BACK_ENDS[name]]
-    )
-    def test_has_its_cause(self, launches, back_end, where):
-        run, (layout, case) = launches(back_end), where.split("/")
-        _, word, says = BACK_ENDS[back_end][where]
-        assert (run.code, run.verdict["troubles"]) == (1, []), run.text
-        launch = run.case("", layout, case)
-        assert launch["verdict"] == word
-        pattern = re.escape(says).replace(r"\#", r"[\d.]+")
-        assert re.fullmatch(pattern, launch["cause"]), launch["cause"]
-        assert launch["cause"] in run.said
-        judged = "pass" if word == "pass" else "not measured"
-        assert run.case("p2p", layout, case)["verdict"] == judged
+    run, (layout, case) = launches(back_end), where.split("/")
+    _, word, says = BACK_ENDS[back_end][where]
+    assert (run.code, run.verdict["troubles"]) == (1, []), run.text
+    launch = run.case("", layout, case)
+    assert launch["verdict"] == word
+    pattern = re.escape(says).replace(r"\#", r"[\d.]+")
+    assert re.fullmatch(pattern, launch["cause"]), launch["cause"]
+    assert launch["cause"] in run.said
+    judged = "pass" if word == "pass" else "not measured"
+    assert run.case("p2p", layout, case)["verdict"] == judged
 
 
 def test_a_node_whose_processor_is_named_builds_nothing_and_what_has_no_place_blocks_at_once(
@@ -229,24 +228,22 @@ def test_launcher_that_is_to_end_clears_up_before_it_is_killed(bisection, tmp_pa
     assert (tmp_path / "cleared").exists()
 
 
-class TestPlace:
+@pytest.mark.parametrize(
+    ("ranks", "access", "named"),
+    [
+        (4, "-p quad", False),  # two nodes remain
+        (6, "-p quad", True),
+        (8, "-p quad", True),
+        (10, "-p quad", False),  # there never were five
+        (8, "", False),  # the usual partition has none of them
+    ],
+)
+def test_the_nodes_that_a_launch_would_need_are_named(commands, ranks, access, named):
     """What Slurm can never place would wait in its queue for ever."""
-
-    @pytest.mark.parametrize(
-        ("ranks", "access", "named"),
-        [
-            (4, "-p quad", False),  # two nodes remain
-            (6, "-p quad", True),
-            (8, "-p quad", True),
-            (10, "-p quad", False),  # there never were five
-            (8, "", False),  # the usual partition has none of them
-        ],
-    )
-    def test_names_the_nodes_that_a_launch_would_need(self, commands, ranks, access, named):
-        quad = "n1|quad|idle|none\nn2|quad|alloc|none\nn3|quad|down|dimm\nn4|quad|drained|fan"
-        commands("sinfo", f"echo '{quad}'; [ $3 = -p ] || echo 'n9|all*|down|dimm'")
-        options = [access, f"--ntasks={ranks}", "--ntasks-per-node=2"]
-        assert slurm_module.missing(options) == ([("n3", "dimm"), ("n4", "fan")] if named else [])
+    quad = "n1|quad|idle|none\nn2|quad|alloc|none\nn3|quad|down|dimm\nn4|quad|drained|fan"
+    commands("sinfo", f"echo '{quad}'; [ $3 = -p ] || echo 'n9|all*|down|dimm'")
+    options = [access, f"--ntasks={ranks}", "--ntasks-per-node=2"]
+    assert slurm_module.missing(options) == ([("n3", "dimm"), ("n4", "fan")] if named else [])
 
 
 class TestTurn:
@@ -273,7 +270,8 @@ class TestTurn:
         monkeypatch.setattr(queue, "_allowed", [math.inf])
         monkeypatch.setattr(queue, "queued", [job(1.0) for _ in range(3)])
         queue.queued[0].completion_time = 2.0
-        waiting = SimpleNamespace(**vars(job(3.0)), jobid=None)
+        waiting = job(3.0)
+        waiting.jobid = None
         full = SpawnedProcessError("sbatch", "", "sbatch: error: QOSMaxSubmitJobPerUserLimit", 1)
         queue.submit(Mock(side_effect=full), waiting)
         assert queue.allowed() == 2
@@ -319,15 +317,9 @@ class TestTurn:
 
 
 def job(submitted):
-    return SimpleNamespace(
-        submit_time=submitted,
-        completion_time=None,
-        max_pending_time=60.0,
-        time_limit=900.0,
-        state="PENDING",
-        is_cancelling=False,
-        scheduler=SimpleNamespace(registered_name="slurm"),
-    )
+    waiting = finished_job("PENDING")
+    vars(waiting).update(submit_time=submitted, completion_time=None, max_pending_time=60.0)
+    return waiting
 
 
 class TestDeadline:

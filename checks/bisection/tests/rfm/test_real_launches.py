@@ -5,6 +5,7 @@ import shutil
 import socket
 import subprocess
 import types
+from pathlib import Path
 
 import pytest
 from running import TWO_CORES
@@ -15,51 +16,13 @@ from bisection.core.reasons.launches import KernelDied, MpiAbort, MpiError, Node
 from bisection.kernels import launch_faults
 from bisection.kernels.launch_faults import Ended
 
-PROGRAM = r"""
-#include <mpi.h>
-#include <signal.h>
-#include <stdlib.h>
-#include <string.h>
-#ifdef LINKED
-int elsewhere(void);
-#endif
-int main(int argc, char **argv)
-{
-    int rank, size, number[100] = {0}, sum;
-    const char *fault = argc > 1 ? argv[1] : "";
-    char *memory;
-    MPI_Win window;
-#ifdef LINKED
-    elsewhere();
-#endif
-    MPI_Init(&argc, &argv);
-    MPI_Comm_rank(MPI_COMM_WORLD, &rank);
-    MPI_Comm_size(MPI_COMM_WORLD, &size);
-    if (rank == size - 1) {
-        if (!strcmp(fault, "abort")) MPI_Abort(MPI_COMM_WORLD, 7);
-        if (!strcmp(fault, "kill")) raise(SIGKILL);
-        if (!strcmp(fault, "crash")) raise(SIGSEGV);
-        if (!strcmp(fault, "exit")) _Exit(1);
-        if (!strcmp(fault, "truncate"))
-            MPI_Recv(number, 1, MPI_INT, 0, 0, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
-    } else if (!strcmp(fault, "truncate") && rank == 0) {
-        MPI_Send(number, 100, MPI_INT, size - 1, 0, MPI_COMM_WORLD);
-    }
-    if (!strcmp(fault, "memory")) {
-        MPI_Win_allocate_shared(8 << 20, 1, MPI_INFO_NULL, MPI_COMM_WORLD, &memory, &window);
-        memset(memory, 1, 8 << 20);
-        MPI_Win_free(&window);
-    }
-    MPI_Allreduce(&rank, &sum, 1, MPI_INT, MPI_SUM, MPI_COMM_WORLD);
-    MPI_Finalize();
-    return 0;
-}
-"""
 # Suffixes of Debian's commands -> the library that must be behind them.
 LIBRARIES = {"": "openmpi", ".mpich": "mpich"}
 HERE = socket.gethostname()
-# In a /dev/shm of a few kilobytes; root alone may mount one.
+PROGRAM = Path(__file__).with_name("faulty_ranks.c")
+# In a /dev/shm of a few kilobytes, and without a network; root alone may have them.
 TINY = ["unshare", "-m", "sh", "-c", 'mount -t tmpfs -o size=16k tmpfs /dev/shm && exec "$@"', "-"]
+ALONE = ["unshare", "--net"]
 
 
 @pytest.fixture(scope="session")
@@ -75,11 +38,10 @@ def programs(tmp_path_factory):
             pytest.skip(f"no {LIBRARIES[suffix]}")
         if suffix not in built:
             folder = tmp_path_factory.mktemp("programs")
-            (folder / "program.c").write_text(PROGRAM)
             (folder / "gone.c").write_text("int elsewhere(void) { return 0; }\n")
             lines = ["gcc -shared -fPIC -o libgone.so gone.c"]
-            lines.append(f"mpicc{suffix} -o plain program.c")
-            lines.append(f"mpicc{suffix} -DLINKED -o linked program.c -L. -lgone")
+            lines.append(f"mpicc{suffix} -o plain {PROGRAM}")
+            lines.append(f"mpicc{suffix} -DLINKED -o linked {PROGRAM} -L. -lgone")
             for line in lines:
                 subprocess.run(line.split(), cwd=folder, check=True, capture_output=True)
             (folder / "libgone.so").unlink()
@@ -102,6 +64,8 @@ def launched(programs):
 
     def run(suffix, *words, code=None, before=()):
         folder = programs(suffix)
+        if before and subprocess.run([*before, "true"], capture_output=True).returncode:
+            pytest.skip("nothing can be mounted or taken away here")
         env = {name: v for name, v in os.environ.items() if "oversubscribe" not in name.lower()}
         # Where /dev/shm is full: files go to a folder that is elsewhere, messages through loopback.
         env |= {"TMPDIR": str(folder), "OMPI_MCA_btl_tcp_if_include": "lo"}
@@ -128,6 +92,10 @@ def launched(programs):
     return run
 
 
+FULL, NO_NETWORK = "no space for shared memory in /dev/shm", "unable to find network interfaces"
+BEFORE = {FULL: TINY, NO_NETWORK: ALONE}
+
+
 @pytest.mark.parametrize(
     ("suffix", "words", "code", "says", "at"),
     [
@@ -150,47 +118,24 @@ def launched(programs):
         (".mpich", "-np 2 ./plain abort", MpiAbort, "code 7", {"rank": 1, "host": HERE}),
         (".mpich", "-np 2 ./plain truncate", MpiError, "Message truncated in MPI_Recv",
          {"rank": 1, "host": HERE}),
+        *((name, "-np 2 ./plain memory", NodeFault, FULL, {"host": HERE}) for name in LIBRARIES),
+        ("", "-np 2 ./plain", NotStarted, NO_NETWORK, {"host": HERE}),
     ],
 )  # fmt: skip
 def test_a_fault_has_its_cause_rank_and_host(launched, suffix, words, code, says, at):
-    exit_code, reason, ended = launched(suffix, *words.split(), code=code)
+    how = {"code": code, "before": BEFORE.get(says, ())}
+    exit_code, reason, ended = launched(suffix, *words.split(), **how)
     assert exit_code != 0
     assert (type(reason), says in clause(reason)) == (code, True), (clause(reason), ended)
     assert at.items() <= vars(reason).items()
     assert "wrote no result file" not in clause(reason)
 
 
-@pytest.fixture
-def tiny():
-    """The command that gives a program a tiny /dev/shm."""
-    if subprocess.run([*TINY, "true"], capture_output=True).returncode:
-        pytest.skip("nothing can be mounted here")
-    return TINY
-
-
-@pytest.mark.parametrize("suffix", LIBRARIES)
-def test_a_full_shared_memory_is_the_nodes_fault(launched, tiny, suffix):
-    how = {"code": NodeFault, "before": tiny}
-    _, reason, ended = launched(suffix, "-np", "2", "./plain", "memory", **how)
-    assert isinstance(reason, NodeFault), f"{clause(reason)}: {ended.errors}"
-    assert "no space for shared memory in /dev/shm" in clause(reason)
-    assert reason.host == HERE
-
-
-def test_a_launch_that_does_without_shared_memory_is_noted(launched, tiny):
+def test_a_launch_that_does_without_shared_memory_is_noted(launched):
     for _ in range(20):
-        exit_code, _, ended = launched("", "-np", "2", "./plain", before=tiny)
+        exit_code, _, ended = launched("", "-np", "2", "./plain", before=TINY)
         assert exit_code == 0, ended.errors
         if not is_lost(ended):
             break
     (note,) = launch_faults.notes_of(ended, [HERE])
-    assert "no space for shared memory in /dev/shm" in clause(note)
-
-
-def test_a_host_without_a_network_interface_is_told(launched):
-    alone = ["unshare", "--net"]
-    if subprocess.run([*alone, "true"], capture_output=True).returncode:
-        pytest.skip("no network can be taken away here")
-    _, reason, ended = launched("", "-np", "2", "./plain", code=NotStarted, before=alone)
-    assert (type(reason), reason.host) == (NotStarted, HERE), (clause(reason), ended)
-    assert "unable to find network interfaces" in clause(reason)
+    assert FULL in clause(note)

@@ -23,10 +23,8 @@ from bisection.runs.run_verdict import Request
 
 def test_progress(tmp_path):
     progress = Progress(io.StringIO(), tmp_path, print)
-    progress.read(
-        "[ RUN      ] TransposeLaunch %layout=mpi %case=cnt40 ~localhost:default+system /0a"
-    )
-    progress.read("[       OK ] ( 2/43) Build ~localhost:default+system /0b [built]")
+    progress.read("[ RUN      ] TransposeLaunch %layout=mpi %case=cnt40 ~here:all+system /0a")
+    progress.read("[       OK ] ( 2/43) Build ~here:all+system /0b [built]")
     progress.live = True
     progress.show()
     assert progress.stream.getvalue().endswith(" s  2/43  transpose mpi cnt40")

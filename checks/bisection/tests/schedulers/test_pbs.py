@@ -50,8 +50,6 @@ NODES = {
         **node("fat1", "qfat", ncpus=128, ngpus=8),
     }
 }
-
-
 PBS = schedulers.of("pbs")
 
 

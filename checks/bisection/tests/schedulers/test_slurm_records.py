@@ -175,8 +175,6 @@ MPI plugin types are...
 specific pmix plugin versions available: pmix_v4
 """
 OLD = "srun: MPI types are...\nsrun: cray_shasta\nsrun: none\nsrun: pmi2\n"
-
-
 TYPES = {  # (output, errors, default) -> types
     (RECORDED, "", "pmix"): ["pmix", "cray_shasta", "pmi2"],
     (RECORDED, "", "none"): ["none", "pmix", "cray_shasta", "pmi2"],

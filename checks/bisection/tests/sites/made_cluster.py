@@ -85,9 +85,8 @@ class Machine:
         nodes = [Node(f"n{number}", 4, 1, 1) for number in (1, 2, 3)]
         self.queue = QueueInfo("standard", [Group(nodes)], max_time=3600)
         known = {"version": "24.05", "cluster": "lab", "accounts": ["physics"]}
-        self.survey = SchedulerSurvey(
-            "Slurm", "slurm", queues=[self.queue], account_needed=True, **known
-        )
+        known |= {"account_needed": True, "queues": [self.queue]}
+        self.survey = SchedulerSurvey("Slurm", "slurm", **known)
         self.trial, self.known = trial(), copy.deepcopy(KNOWN)
         self.refusal, self.silent = "", False
         self.running, self.most, self.seconds = [], 0, 0.0  # jobs at once, and how long each takes

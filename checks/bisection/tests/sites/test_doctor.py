@@ -117,21 +117,16 @@ def test_site_that_does_not_load_in_time_is_not_measured(house, command_line, mo
         ({"march": "native"}, "extras.march is 'native': a processor is allowed, as the compilers"),
         ({"march": "a b"}, "extras.march is 'a b': a processor is allowed"),
         ({"reference": ["ratio"]}, "extras.reference is not known, and would not be read: is it"),
+        ({"nodes": 2, "march": "x86-64-v3", "binding": ["-c {threads} -n {ranks} {{}}"]}, None),
     ],
 )
 def test_extras_defect(extras, says):
-    partition = {"fullname": "a:b", "cores": 4, "detected": False, "environs": ["c"]}
+    partition = {"fullname": "a:b", "cores": None, "detected": True, "environs": ["c"]}
     for of_partition, environ in ((extras, {}), ({}, extras)):
-        environs = {"c": {"extras": environ}}
         part = partition | {"extras": of_partition}
-        ((_, fault),) = rules.partition_faults(part, environs)
-        assert fault.startswith(f"a:b: {says}")
-
-
-def test_good_extras():
-    extras = {"nodes": 2, "march": "x86-64-v3", "binding": ["-c {threads} -n {ranks} {{}}"]}
-    partition = {"fullname": "a:b", "extras": extras, "cores": None, "detected": True}
-    assert list(rules.partition_faults(partition | {"environs": []}, {})) == []
+        faults = [fault for _, fault in rules.partition_faults(part, {"c": {"extras": environ}})]
+        assert len(faults) == (says is not None)
+        assert all(fault.startswith(f"a:b: {says}") for fault in faults)
 
 
 FAILS = '@run_after("init")\n    def fails(self):\n        1 / 0\n\n    @sanity'

@@ -140,11 +140,7 @@ DEFECT = Defect.of("lab.py", 3, "does not load: oops")
 WORLDS = launches.Worlds(launcher="srun", worlds=8, size=1, asked=8)
 THREE_SHARE = launches.Misplaced(seats=(SHARED,) * 3)
 TWO_SHARE = f"INVALID placement (layout node2): {SHARED}; {SHARED}"
-LINKS = [
-    ("n1", "n2", 2e-6, 2e10, 0.9),
-    ("n1", "n3", 2e-6, 5e9, 0.01),
-    ("n1", "n4", 9e-6, 2e10, 0.0),
-]
+LINKS = [("n1", "n2", 2e-6, 2e10, 0.9), ("n1", "n3", 2e-6, 5e9, 0.01), ("n1", "n4", 9e-6, 2e10, 0)]
 GROSS = [("n1", "n2", 2e-6, 2e10, 0.9), ("n1", "n3", 2e-6, 9e8, 0.9)]
 BUSY_LINKS = [("n1", "n2", 2e-6, 2e10, 0.0), ("n1", "n3", 9e-6, 5e9, 0.4)]
 NO_OMP = (2, 2.0, "-- x\nError: y\n")

@@ -39,12 +39,10 @@ def file(tmp_path):
 
 
 def read_all(path):
-    """All sessions of a sample file."""
     return list(sample_file.read_samples(path))
 
 
 def jobs_of(store):
-    """The values of all jobs."""
     return Nights(store, store.sessions()).jobs
 
 
@@ -94,6 +92,7 @@ def test_other_tools_need_to_say_little(tmp_path):
     assert next(iter(stored.metrics().values())) == ("rate", "flop/s", "higher")
 
 
+OURS = "'bisection-samples' version 4"
 SESSION = '{"schema": "bisection-samples", "version": 4, "session": "a"'
 
 
@@ -105,8 +104,9 @@ SESSION = '{"schema": "bisection-samples", "version": 4, "session": "a"'
         (SESSION, ":1: not JSON, or cut short"),
         (
             SESSION.replace("4", "5") + "}",
-            "version 5, of another Bisection; only 'bisection-samples' version 4 can be read",
+            f"version 5, of another Bisection; only {OURS} can be read",
         ),
+        ("\0\1", ":1: not JSON, or cut short"),
         (SESSION.replace('"a"', "3") + ', "start": 1}', "session is 3"),
         (SESSION + "}", "start is missing"),
         ("[]", ":1: not an object"),
@@ -218,7 +218,6 @@ def test_a_session_without_a_kind_is_not_imported(home, file, command_line, tags
 
 
 def report(uuid="11112222", **more):
-    """A report of one test."""
     info = {"time_start_unix": 1e9, "tier": "nightly", "phase": "before", "num_cases": 1}
     return results_made.report(entry(**more), uuid=uuid, hostname="login", **info)
 
@@ -240,23 +239,9 @@ def test_controls_and_facts_of_a_launch(placed):
 # ---- damage ----
 
 
-FAULTS = {
-    "cut in the middle": (lambda text: text[:-40], ":3: not JSON, or cut short"),
-    "written twice": (lambda text: text * 2, ":4: session 00000001-made-up twice"),
-    "of a newer version": (
-        lambda text: text.replace('n":4', 'n":5'),
-        ":1: schema 'bisection-samples'",
-    ),
-    "binary": (lambda _: "\0\1", ":1: not JSON, or cut short"),
-}
-
-
-@pytest.mark.parametrize("name", FAULTS)
-def test_a_sample_file_with_a_fault_is_one_line_and_the_rest_is_used(
-    home, file, command_line, name
-):
-    change, says = FAULTS[name]
-    for number, text in enumerate([file.read_text(), change(file.read_text())]):
+def test_a_sample_file_with_a_fault_is_one_line_and_the_rest_is_used(home, file, command_line):
+    says = ":3: not JSON, or cut short"
+    for number, text in enumerate([file.read_text(), file.read_text()[:-40]]):
         folder = home / "results" / str(number)
         folder.mkdir(parents=True)
         text = text.replace("00000001", "00000002") if not number else text

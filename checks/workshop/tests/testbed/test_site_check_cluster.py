@@ -4,9 +4,10 @@ import json
 import shutil
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
-from running import CHECKS, HERE, SITES
+from running import CHECKS, SITES
 
 from workshop.testbed import Blueprint, Cluster, Node, Partition, unavailable
 
@@ -66,7 +67,7 @@ def checked(cluster, tmp_path):
         file.write_text(SITE.format(common=common, partitions=", ".join(partitions)))
         environ = {**cluster.environment(), "BISECTION_HOME": str(tmp_path / HOME)}
         environ["PYTHONPATH"] = str(CHECKS)
-        words = [sys.executable, str(HERE / "sites" / "checked_site.py"), str(file)]
+        words = [sys.executable, str(Path(__file__).with_name("checked_site.py")), str(file)]
         command = cluster.command(words)
         done = subprocess.run(command, env=environ, capture_output=True, text=True, timeout=300)
         assert done.returncode == 0, done.stderr

@@ -5,9 +5,10 @@ import json
 import os
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
-from running import CHECKS, HERE
+from running import CHECKS
 
 from workshop.testbed import Blueprint, Cluster, Node, Partition, unavailable
 
@@ -105,7 +106,8 @@ def test_a_policy_speaks_and_an_account_is_all_it_takes(on_cluster, tmp_path):
 
 def not_ok(on_cluster, site):
     """Partition and probe of what `site check` finds wrong; a busy host is slow at times."""
-    results, code = on_cluster(str(HERE / "sites" / "checked_site.py"), str(site))
+    program = Path(__file__).with_name("checked_site.py")
+    results, code = on_cluster(str(program), str(site))
     assert code == 0, results
     rows = [row for row in json.loads(results) if row[2] != "ok" and row[1] != "speed"]
     return {(partition, probe) for partition, probe, *_ in rows}
