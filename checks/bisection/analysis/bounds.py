@@ -1,9 +1,7 @@
 """Bounds that a metric stays within in a night without fault, from the nights of a whole table.
 
-reference/README.md, "How wide limits are", has the rules. The noise is of noise.py: a level, factors
-of the night and the kernel, days of the week, and own noise. How far own noise goes is asked of the
-table: limits made of the first half of the nights are judged by the second. This includes heavy
-tails, states and noise that changes, as often as this table has them.
+reference/README.md, "How wide limits are", has the rules. The second half of the nights shows how
+far own noise goes beyond what the first half has shown: tails, states, and noise that changes.
 """
 
 import math
@@ -28,7 +26,9 @@ def bounds(
         kernels: the number of the kernel of each metric, [metrics].
         days: of the week, [nights]; None: not known.
     """
-    clear = logs if days is None else noise.without_weeks(logs, days)
+    # One night of a day of the week may be an outlier.
+    twice = days is not None and np.unique(days, return_counts=True)[1].min() > 1
+    clear = noise.without_weeks(logs, days) if twice else logs
     weekly = np.nan_to_num(logs - clear)
     middle = medians(clear, 1)
     rest, usual, reach = _beside_factors(clear - middle[:, None], kernels)

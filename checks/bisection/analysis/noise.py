@@ -10,7 +10,6 @@ All arrays are of logarithms of costs, [metrics, nights]; NaN: not measured.
 """
 
 import math
-import warnings
 
 import numpy as np
 import scipy  # its parts load when they are used
@@ -55,7 +54,7 @@ def correlation(rest: np.ndarray, size: np.ndarray) -> np.ndarray:
     pairs = np.maximum(both.sum(axis=1), 1)
     squares = (before**2 + after**2).sum(axis=1) / 2
     # The level is of the same nights (Kendall 1954).
-    kept = (before * after).sum(axis=1) / np.maximum(squares, TINY) + 1 / pairs
+    kept = (before * after).sum(axis=1) / np.maximum(squares, TINY) + both.any(axis=1) / pairs
     if len(kept) < LIMITS.few_metrics:
         return np.clip(kept, 0, 0.8)
     middle = np.median(kept)
