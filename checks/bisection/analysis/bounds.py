@@ -26,18 +26,18 @@ def bounds(
         kernels: the number of the kernel of each metric, [metrics].
         days: of the week, [nights]; None: not known.
     """
+    clear, many = logs, len(logs) >= LIMITS.few_metrics
     # One night of a day of the week may be an outlier.
-    twice = days is not None and np.unique(days, return_counts=True)[1].min() > 1
-    clear = noise.without_weeks(logs, days) if twice else logs
+    if days is not None and np.unique(days, return_counts=True)[1].min() > 1:
+        clear = noise.without_weeks(logs, days)
     weekly = np.nan_to_num(logs - clear)
     middle = medians(clear, 1)
     rest, usual, reach = _beside_factors(clear - middle[:, None], kernels)
     off = medians(rest, 1)
     rest -= off[:, None]
-    rho = noise.correlation(rest, noise.spread(rest))
-    lasts = len(logs) >= LIMITS.few_metrics and (
-        np.median(rho) > LIMITS.persistence or _two_states(rest) > LIMITS.two_states
-    )
+    # One metric's correlation cannot be estimated from its few nights.
+    rho = noise.correlation(rest, noise.spread(rest)) if many else np.zeros(len(logs))
+    lasts = many and (np.median(rho) > LIMITS.persistence or _two_states(rest) > LIMITS.two_states)
     chance = LIMITS.lasting_chance if lasts else LIMITS.reference_chance
     # Of independent noise: it is beyond a limit in the run, and again in the retest.
     share = math.sqrt((LIMITS.lasting_tail if lasts else LIMITS.reference_tail) / len(logs))
@@ -46,7 +46,7 @@ def bounds(
 
     def allowed(side: int) -> np.ndarray:
         far = -scipy.special.stdtrit(df, chance)
-        if len(logs) >= LIMITS.few_metrics:
+        if many:
             far = np.maximum(far, _news(side * rest, rho, share))
         own = np.maximum(far * size, np.nanmax(side * rest, axis=1) + size)
         beside = -scipy.special.stdtrit(df, LIMITS.beside_factor) * size
