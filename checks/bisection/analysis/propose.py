@@ -180,7 +180,8 @@ def _set_bounds(entries: Sequence[Entry]) -> None:
     values = [[statistics.median(e.nights.get(s, none)) for s in order] for e in entries]
     kernels = [" ".join(_test(entry.case)[:2]) for entry in entries]
     logs, numbers = np.log(values), np.unique(kernels, return_inverse=True)[1]
-    table = np.transpose([np.nanmedian(logs, axis=1), *bounds(logs, numbers)])
+    days = np.array([time.gmtime(session.start).tm_wday for session in order])
+    table = np.transpose([np.nanmedian(logs, axis=1), *bounds(logs, numbers, days)])
     for entry, (middle, low, high, sigma) in zip(entries, table.tolist(), strict=True):
         entry.sigma = sigma
         if entry.unit == "share":
