@@ -37,6 +37,13 @@ class History(NamedTuple):
         names = {"metric": metric.name, "unit": metric.unit, "better": metric.better}
         return {**self.test.by_name, **names}
 
+    def until(self, count: int) -> "History":
+        """The history in the first sessions alone, so many."""
+        few = int(np.searchsorted(self.indices, count))
+        repeats = None if self.repeats is None else self.repeats[:, :few]
+        indices, values = self.indices[:few], self.values[:few]
+        return self._replace(indices=indices, values=values, repeats=repeats)
+
     @property
     def is_long(self) -> bool:
         """True if it can show a change of level."""

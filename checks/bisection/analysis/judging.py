@@ -1,5 +1,6 @@
 """Verdicts on rows by their numbers alone, and how many nights a change takes."""
 
+import bisect
 import math
 import re
 from collections import defaultdict
@@ -18,7 +19,14 @@ from bisection.analysis.shared_factors import ALL, LEAST, MetricShifts, Shared, 
 from bisection.analysis.shifts import Shifts, Times, worth
 from bisection.analysis.statistics import exp, scale
 from bisection.core.reasons.base import Reason, Text
-from bisection.core.reasons.performance import SharedChange, TwoStates
+from bisection.core.reasons.performance import (
+    BelowMargin,
+    Noise,
+    OthersMove,
+    SharedChange,
+    TooFewNights,
+    TwoStates,
+)
 from bisection.core.thresholds import LIMITS
 from bisection.core.units import COUNTED, is_absolute
 from bisection.core.verdicts import Against, Scope, Verdict
@@ -57,7 +65,8 @@ class Power:
     def needed(self, effect: float) -> int | None:
         """The nights per side with which a change of this size is found; None if none suffice."""
         nights = range(LIMITS.fewest, LIMITS.plan_most + 1)
-        return next((n for n in nights if self.visible(n, n) <= effect), None)
+        least = bisect.bisect_left(nights, -effect, key=lambda n: -self.visible(n, n))
+        return nights[least] if least < len(nights) else None
 
 
 def judge_rows(
@@ -166,17 +175,13 @@ class _Table:
                 row.states = TwoStates(gap=gap, before=before, after=after)
             reason: Reason | None = row.states if verdict != Verdict.UNCHANGED else None
             if verdict in CHANGED and max(low, -high) < least:
-                within = f"within the {math.expm1(least):.0%}"
-                verdict = Verdict.INCONCLUSIVE
-                reason = Text(f"{within} that so few nights can differ by chance")
+                verdict, reason = Verdict.INCONCLUSIVE, _too_few(row, math.expm1(least))
             elif verdict == Verdict.INCONCLUSIVE and not reason:
-                reason = Text(f"a change, but under the {math.expm1(margin[i]):.0%} that counts")
-                if low <= 0 <= high:
-                    reason = Text("interval includes 0 and the threshold: inconclusive")
-                elif row.p > LIMITS.false_discoveries:
-                    reason = Text("not significant among so many metrics")
+                reason = BelowMargin(margin=math.expm1(margin[i]))
+                if low <= 0 <= high or row.p > LIMITS.false_discoveries:
+                    reason = Noise(sigma=float(seen.apart.sigma[i]), many=not low <= 0 <= high)
                 elif max(low, -high) <= seen.moves or seen.like_states[i]:
-                    reason = Text("no larger than the drift of unchanged metrics")
+                    reason = OthersMove()
             elif verdict == Verdict.UNCHANGED and constant[i]:
                 verdict = Verdict.INCONCLUSIVE
                 reason = Text("all samples are the same number: nothing to judge by")
@@ -209,8 +214,8 @@ def margins(seen: MetricShifts) -> np.ndarray:
 def decide(seen: MetricShifts, p: np.ndarray) -> np.ndarray:
     """Verdicts on slow-downs, [metrics], by adjusted p-values, [metrics].
 
-    A metric has changed if its shift is surer than chance, and may be as large as the margin: then
-    it is not unchanged because nights vary by more.
+    A metric has got worse if its shift is surer than chance, and may be as large as the margin:
+    then it is not unchanged because nights vary by more. It has improved if its shift is as large.
     """
     margin = margins(seen)
     side = np.sign(seen.estimate)
@@ -224,7 +229,7 @@ def decide(seen: MetricShifts, p: np.ndarray) -> np.ndarray:
     verdicts[(seen.low > -margin) & (seen.high < margin)] = Verdict.UNCHANGED
     changed &= np.where(side > 0, seen.high, -seen.low) >= margin
     verdicts[changed & (side > 0)] = Verdict.REGRESSED
-    verdicts[changed & (side < 0)] = Verdict.IMPROVED
+    verdicts[changed & (-seen.estimate >= margin)] = Verdict.IMPROVED
     return verdicts
 
 
@@ -269,12 +274,10 @@ def _count(row: Row, was: Jobs, now: Jobs) -> None:
         row.rule(CHANGED[not worse], Text(f"{old:.15g} is now {new:.15g}"))
 
 
-def _too_few(row: Row) -> Text:
-    for name in ("sessions", "jobs"):
-        before, after = getattr(row.before, name), getattr(row.after, name)
-        if max(before, after) > 1:
-            return Text(f"{before} and {after} {name}; {LIMITS.fewest} are needed")
-    return Text("one job per side does not represent the machine")
+def _too_few(row: Row, differ: float = 0.0) -> TooFewNights:
+    name = "sessions" if max(row.before.sessions, row.after.sessions) > 1 else "jobs"
+    before, after = (getattr(side, name) for side in (row.before, row.after))
+    return TooFewNights(before=before, after=after, what=name, differ=differ)
 
 
 # ---- how many nights a change takes ----

@@ -16,6 +16,7 @@ from bisection.core.identity import POINT
 from bisection.core.reasons.base import Reason
 from bisection.core.thresholds import LIMITS
 from bisection.core.verdicts import RAN, Verdict
+from bisection.judge.raised import note_raised
 from bisection.runs.run_verdict import RunVerdict, TestResult
 from bisection.store.database import Outcome, Session, Store
 from bisection.store.selection import EARLIER, SelectionError, of_no_use, select
@@ -142,6 +143,7 @@ def of_history(
         ]
     looked_at = tables_of(judged, past)
     events, _ = events_of(looked_at)
+    note_raised(events, judged, past)
     explain_points([point for event in events for point in event.points], past, store)
     series = drawn(past_series, past, events)
     may_be_worse = tuple(unusual(looked_at, events, past[-1])) if run else ()  # to be repeated

@@ -231,7 +231,15 @@ def predictions_table(rows: Sequence[Prediction]) -> TextTable:
 
 def _history(report: Report) -> Content:
     lead = "What changed, and since when. Each line below is a metric over its nights."
-    return lead, [listing(report.evidence.events, words.EVENTS, words.MOST, "events")], []
+    events = sorted(report.evidence.events, key=lambda event: not event.alarm)
+    shown = [e for e in events if e.alarm] + words.no_alarms(events)
+    return lead, [listing(shown, words.EVENTS, words.MOST, "events")], []
+
+
+def _undecided(report: Report) -> Content:
+    lead = f"The last column is for a change of {LIMITS.margin:.0%} in the usual metric."
+    groups = report.comparison.undecided if report.comparison else []
+    return lead, [listing(groups, words.UNDECIDED)], []
 
 
 # Of a check of files: heading -> metric.
@@ -288,6 +296,7 @@ SECTIONS: dict[str, tuple[str, str | Callable[[Report], Content]]] = {
     "notes": ("Notes", _notes),
     "better": ("Better than before", _better),
     "changes": ("What changed", _changes),
+    "undecided": ("Inconclusive, by reason", _undecided),
     "speedups": (
         "Speed-up",
         "Performance after over before: a bar per test, from 1 (as before) to its ratio of "

@@ -91,13 +91,33 @@ def unsafe(comparison: Comparison) -> str:
     return "; ".join(map(str, comparison.unsafe))
 
 
+def counted(comparison: Comparison, left_out: Sequence[Verdict] = ()) -> Iterator[str]:
+    """Counts of the verdicts, the worst first; of what is inconclusive, by reason."""
+    for verdict in COMPARED:
+        count = comparison.count(verdict)
+        if verdict == Verdict.INCONCLUSIVE and comparison.undecided:
+            first, *others = comparison.undecided
+            yield f"{first.metrics} {verdict} by {first.why}"
+            yield from (f"{other.metrics} by {other.why}" for other in others)
+        elif count and verdict not in left_out:
+            yield f"{count} {verdict}"
+
+
+# Columns of a table of the inconclusive ones: head, kind, the cell of a reason.
+UNDECIDED = (
+    ("inconclusive by", "text", lambda group: group.why),
+    ("metrics", "num", lambda group: str(group.metrics)),
+    ("nights per side that decide", "text", lambda group: group.nights),
+)
+
+
 def sentence(comparison: Comparison) -> str:
     """The verdict in one line: counts, and what they mean together."""
     rows = comparison.rows
-    numbers = [f"{comparison.count(v)} {v}" for v in COMPARED if comparison.count(v)]
-    text = f"{', '.join(numbers) or 'nothing to compare'} (of {plural(len(rows), 'metric')}"
+    numbers = ", ".join(counted(comparison)) or "nothing to compare"
     strange = sum(row.outlier for row in rows)
-    text += f", {plural(strange, 'outlier')} among them)" if strange else ")"
+    among = f", {plural(strange, 'outlier')} among them" if strange else ""
+    text = f"{numbers} (of {plural(len(rows), 'metric')}{among})"
     parts = [*map(str, comparison.findings), *_by_kind(rows)]
     if looked_at := [row.cause for row in rows if row.cause]:
         count = sum(isinstance(cause, NetworkExplains) for cause in looked_at)
@@ -183,10 +203,9 @@ def group(sessions: Sequence[Mapping[str, Any]]) -> str:
     return count + " to ".join(names)
 
 
-# ---- events of histories: what changed, since when, how sure, and what changed with it ----
+# ---- events of histories: what changed, since when, and what changed with it ----
 
 MOST = 10  # events that are listed
-CENTURY = 100  # years: nobody reads more of a chance
 
 
 def state(event: Event) -> str:
@@ -196,10 +215,35 @@ def state(event: Event) -> str:
     if event.accepted:
         return "accepted"
     if event.alarm:
-        return "worse"
+        return "new" if event.is_new else "worse"
     if any(point.back for point in event.points):
         return "back"  # where it was before it got better for a while
     return "better" if all(p.verdict == Verdict.IMPROVED for p in event.points) else "ended"
+
+
+STATES = ("drift", "back", "accepted", "better", "ended")  # of what is no alarm, as it is listed
+
+
+def no_alarms(events: Sequence[Event]) -> list[Event]:
+    """The events that are no alarms. That something was better for a while is none."""
+    lasting = (e for e in events if e.drift or any(p.stands or p.cost > 1 for p in e.points))
+    rest = [event for event in lasting if not event.alarm]
+    return sorted(rest, key=lambda event: STATES.index(state(event)))
+
+
+def line_of(event: Event) -> str:
+    """An event that is no alarm, in a sentence."""
+    where, what, kind = f"{event.system}:{event.partition}", metrics_of(event), state(event)
+    if kind == "drift":
+        return f"drift, no alarm, on {where}: {what}"
+    night = performance.nights(event.first, event.at, event.last)
+    if kind == "back":
+        for_nights = plural(max(p.before for p in event.points if p.back), "night")
+        names = performance.what_changed([(*part[:4], ()) for part in by_check(event)])
+        return f"better for {for_nights}, then back: {names}, {night}"
+    head = {"accepted": f"accepted ({event.accepted}): worse", "ended": "ended: worse"}
+    since = f"{head.get(kind, kind)} since {night} on {where}, session {event.session[:8]}"
+    return f"{since}: {what}; {changed(event)}"
 
 
 def metrics_of(event: Event) -> str:
@@ -212,18 +256,6 @@ def metrics_of(event: Event) -> str:
     return text
 
 
-def sure(event: Event) -> str:
-    """How seldom noise would look like it, or why it is accepted."""
-    if event.accepted:
-        return f"accepted: {event.accepted}"
-    if event.drift is not None:
-        return ""
-    years = 1 / max(event.rate, 1e-12)
-    if years >= CENTURY:
-        return f"by chance less than once in {CENTURY} years"
-    return f"by chance once in {plural(max(1, round(years)), 'year')}"
-
-
 def changed(event: Event) -> str:
     return "no night in which it began" if event.drift else performance.changed_then(*causes(event))
 
@@ -233,17 +265,19 @@ EVENTS = (
     ("event", "text", lambda event: event.session[:8]),
     ("", "text", state),
     ("since", "date", lambda event: performance.nights(event.first, event.at, event.last)),
+    ("alarm since", "date", lambda event: utc(event.raised)[:10] if event.raised else ""),
     ("where", "text", lambda event: f"{event.system}:{event.partition}"),
     ("what", "text", lambda event: short(metrics_of(event), 400)),
     ("changed", "small", lambda event: short(changed(event), 400)),
-    ("false alarm", "small", sure),
+    ("accepted", "small", lambda event: event.accepted),
 )
 
 
 def banner(alarms: Sequence[WorseSince]) -> str:
     """The alarms in a line, the event of most metrics with its night."""
     first = alarms[0]
-    text = f"{plural(first.worse, 'metric')} worse since {utc(first.at)[:10]}"
+    text = "new tonight: " if first.is_new else ""
+    text += f"{plural(first.worse, 'metric')} worse since {utc(first.at)[:10]}"
     if first.changes:
         text += f" ({'; '.join(performance.fact(*each) for each in first.changes[:2])})"
     rest = len(alarms) - 1

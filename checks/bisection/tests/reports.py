@@ -22,6 +22,7 @@ from bisection.analysis.model import (
     Row,
     Side,
     Suspect,
+    Undecided,
 )
 from bisection.core.reasons.base import Text
 from bisection.core.reasons.launches import MpiAbort, TestFailed
@@ -165,6 +166,7 @@ def cluster():
         rows,
         advice=[said("Look at cn017 first."), said("Measure sic in two more sessions.")],
         changes=changes,
+        undecided=[Undecided("noise", 1, "34")],
         suspects=[Suspect(["cn017"], 1.44, 12, "cluster:cpu")],
     )
     noise = [random.Random(n).gauss(1, 0.01) for n in range(60)]

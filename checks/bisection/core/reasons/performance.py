@@ -2,10 +2,12 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import ClassVar
 
 from bisection.core.format import amount, change, duration, number, plural, size_of, some, utc
 from bisection.core.identity import IDENTITY
 from bisection.core.reasons.base import Reason, Text
+from bisection.core.thresholds import LIMITS
 
 NAMED = 4  # checks that are named
 
@@ -27,7 +29,7 @@ def what_changed(checks: Sequence[CheckChanged]) -> str:
     texts = []
     for name, count, of, most, sizes in checks[:NAMED]:
         who = f"{'all' if count == of > 1 else f'{count} of'} {plural(of, 'metric')} of {name}"
-        who = most if sizes and count == 1 else who
+        who = most if most and count == 1 else who
         texts.append(f"{who} by {_sizes(*sizes)}" if sizes else who)
     if rest := [count for _, count, *_ in checks[NAMED:]]:
         texts.append(f"{plural(sum(rest), 'metric')} of {plural(len(rest), 'more check')}")
@@ -130,6 +132,9 @@ class WorseSince(Reason):
     first: float  # when it may have begun
     last: float
     where: str  # system:partition
+    nights: int  # since it began
+    raised: float  # Unix time of the session that first was an alarm
+    is_new: bool  # that session is the newest
     worse: int  # metrics
     checks: tuple[CheckChanged, ...]
     changes: tuple[Fact, ...] = ()
@@ -139,10 +144,12 @@ class WorseSince(Reason):
     accept: str = ""  # command
 
     def words(self) -> str:
-        night = nights(self.first, self.at, self.last)
-        since = f"{night} on {self.where}, session {self.session[:8]}"
+        news = "new tonight: " if self.is_new else ""
+        known = f", alarm since {utc(self.raised)[:10]}" if self.raised and not self.is_new else ""
+        since = f"{nights(self.first, self.at, self.last)}, {plural(self.nights, 'night')}{known}"
+        where = f"on {self.where}, session {self.session[:8]}"
         causes = changed_then(self.changes, self.candidates)
-        return f"worse since {since}: {what_changed(self.checks)}; {causes}"
+        return f"{news}worse since {since}, {where}: {what_changed(self.checks)}; {causes}"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -187,8 +194,62 @@ class FactChanged(Reason):
 
 
 @dataclass(frozen=True, kw_only=True)
-class TwoStates(Reason):
+class Inconclusive(Reason):
+    """Why the numbers of a metric give no verdict."""
+
+    group: ClassVar[str] = "other reasons"  # by which such metrics are counted
+
+
+@dataclass(frozen=True, kw_only=True)
+class TooFewNights(Inconclusive):
+    code = "TOO_FEW_NIGHTS"
+    group = "too few nights"
+    before: int
+    after: int
+    what: str = "sessions"  # or jobs
+    differ: float = 0.0  # a part of the value: so few nights can differ by it; 0: not compared
+
+    def words(self) -> str:
+        if self.differ:
+            return f"within the {self.differ:.0%} that so few nights can differ by chance"
+        return f"{self.before} and {self.after} {self.what}; {LIMITS.fewest} are needed"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Noise(Inconclusive):
+    code = "NOISE"
+    group = "noise"
+    sigma: float  # standard deviation of the logarithm between nights
+    many: bool = False  # metrics are judged together
+
+    def words(self) -> str:
+        if self.many:
+            return "not significant among so many metrics"
+        return f"nights vary by {self.sigma:.1%}: the interval includes 0 and the margin"
+
+
+class OthersMove(Inconclusive):
+    code = "OTHERS_MOVE"
+    group = "unchanged metrics that move as much"
+
+    def words(self) -> str:
+        return "no larger than the drift of unchanged metrics"
+
+
+@dataclass(frozen=True, kw_only=True)
+class BelowMargin(Inconclusive):
+    code = "BELOW_MARGIN"
+    group = "a change below the margin"
+    margin: float  # a part of the value
+
+    def words(self) -> str:
+        return f"a change, but under the {self.margin:.0%} that counts"
+
+
+@dataclass(frozen=True, kw_only=True)
+class TwoStates(Inconclusive):
     code = "TWO_STATES"
+    group = "two states"
     gap: float  # a ratio
     before: float  # fractions of nights in the slower state
     after: float
