@@ -37,11 +37,11 @@ class History(NamedTuple):
         names = {"metric": metric.name, "unit": metric.unit, "better": metric.better}
         return {**self.test.by_name, **names}
 
-    def until(self, count: int) -> "History":
-        """The history in the first sessions alone, so many."""
-        few = int(np.searchsorted(self.indices, count))
-        repeats = None if self.repeats is None else self.repeats[:, :few]
-        indices, values = self.indices[:few], self.values[:few]
+    def cut(self, first: int, end: int) -> "History":
+        """The history in some of the sessions alone."""
+        part = slice(*np.searchsorted(self.indices, (first, end)).tolist())
+        repeats = None if self.repeats is None else self.repeats[:, part]
+        indices, values = self.indices[part] - first, self.values[part]
         return self._replace(indices=indices, values=values, repeats=repeats)
 
     @property

@@ -1,6 +1,7 @@
 """Since which night the alarms of a history are known."""
 
 from collections.abc import Sequence
+from functools import cache
 
 from bisection.analysis.events import events_of, tables_of
 from bisection.analysis.histories import History
@@ -18,26 +19,27 @@ def note_raised(
     """Sets `raised` of the alarms among the events of these sessions, which are in order of time.
 
     An alarm is new if the history without the newest session does not have it. Else the session
-    that raised it is searched for by halves, as if it stood since then.
+    that raised it is searched for by halves, in the histories that the runs then were judged by.
     """
-    known: dict[int, list[Event]] = {}
 
-    def has(count: int, event: Event) -> bool:
-        """True if the history of the first sessions has this alarm."""
-        if count not in known:
-            earlier = [history.until(count) for history in series]
-            tables = tables_of([each for each in earlier if len(each.values)], sessions[:count])
-            known[count] = events_of(tables, false_alarms)[0]
-        return any(other.alarm and _is_same(other, event) for other in known[count])
+    @cache
+    def alarms(first: int, count: int) -> list[Event]:
+        tables = tables_of([each.cut(first, count) for each in series], sessions[first:count])
+        return [event for event in events_of(tables, false_alarms)[0] if event.alarm]
 
-    last = len(sessions)
+    def has(event: Event, count: int, most: int = LIMITS.history_sessions) -> bool:
+        """True if the last sessions, `most`, of so many have this alarm."""
+        return any(_is_same(other, event) for other in alarms(max(0, count - most), count))
+
+    newest = len(sessions)
     for event in (event for event in events if event.alarm):
-        low, high = last - len(event.after), last  # sessions with which it is no alarm, and is one
-        if not has(last - 1, event):
-            low = last - 1
+        low, high = newest - 1, newest  # sessions with which it is no alarm, and is one
+        if has(event, newest - 1, newest):
+            low = newest - len(event.after)
+            high = min(newest - 1, low + LIMITS.history_sessions)
         while high - low > 1:
             middle = (low + high) // 2
-            low, high = (low, middle) if has(middle, event) else (middle, high)
+            low, high = (low, middle) if has(event, middle) else (middle, high)
         event.raised = sessions[high - 1].start
 
 

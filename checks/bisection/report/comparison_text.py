@@ -169,16 +169,16 @@ def history_text(
     notes: Sequence[str] = (),
     all_metrics: bool = False,
 ) -> list[str]:
-    """The first events in the histories of `count` sessions as lines: new alarms, the others, what is
+    """The first events in the histories of `count` sessions, as lines: new alarms, others, what is
     no alarm; then notes on what does not count, and the metrics of each event, if `all_metrics`."""
     is_long = any(history.is_long for history in histories)
     is_new = any(event.is_new for event in events)
     lines = ["new tonight: nothing"] if is_long and not is_new else []
     lines += verdict_text.alarms([*alarms.alarms_of(events)])
-    others = words.no_alarms(events)
+    others = [event for event in words.listed(events) if not event.alarm]
     lines += wrapped(*map(words.line_of, others[: words.MOST]))
-    alarming = sum(event.alarm for event in events)
-    if left := sum(max(0, many - words.MOST) for many in (alarming, len(others))):
+    groups = sum(event.alarm for event in events), len(others)
+    if left := sum(max(0, size - words.MOST) for size in groups):
         lines.append(f"and {plural(left, 'more event')}")
     for event in (event for event in events if all_metrics and event.points):
         points = lines_of(alarms.worst_first(event.points), POINTS)[1:]

@@ -105,7 +105,8 @@ def headline(report: Report) -> tuple[str, str]:
     parts = [counted(run)] if run and (decision.of_run(run) or not comparison) else []
     parts += [words.banner(report.alarms)] if report.alarms else []
     parts += ["Nothing regressed"] if comparison and state == GOOD else []
-    parts += words.counted(comparison, [Verdict.UNCHANGED]) if comparison else []
+    less = [Verdict.UNCHANGED, *[Verdict.INCONCLUSIVE] * bool(report.alarms)]  # of interest
+    parts += words.counted(comparison, less) if comparison else []
     expected = comparison.expected if comparison else None
     parts += [f"{below} below the expected {expected:g}"] if below else []
     if late and comparison:

@@ -231,9 +231,8 @@ def predictions_table(rows: Sequence[Prediction]) -> TextTable:
 
 def _history(report: Report) -> Content:
     lead = "What changed, and since when. Each line below is a metric over its nights."
-    events = sorted(report.evidence.events, key=lambda event: not event.alarm)
-    shown = [e for e in events if e.alarm] + words.no_alarms(events)
-    return lead, [listing(shown, words.EVENTS, words.MOST, "events")], []
+    events = words.listed(report.evidence.events)
+    return lead, [listing(events, words.EVENTS, words.MOST, "events")], []
 
 
 def _undecided(report: Report) -> Content:

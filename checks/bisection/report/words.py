@@ -95,12 +95,14 @@ def counted(comparison: Comparison, left_out: Sequence[Verdict] = ()) -> Iterato
     """Counts of the verdicts, the worst first; of what is inconclusive, by reason."""
     for verdict in COMPARED:
         count = comparison.count(verdict)
-        if verdict == Verdict.INCONCLUSIVE and comparison.undecided:
-            first, *others = comparison.undecided
-            yield f"{first.metrics} {verdict} by {first.why}"
-            yield from (f"{other.metrics} by {other.why}" for other in others)
-        elif count and verdict not in left_out:
+        if verdict in left_out or not count:
+            continue
+        if verdict != Verdict.INCONCLUSIVE or not comparison.undecided:
             yield f"{count} {verdict}"
+            continue
+        first, *others = comparison.undecided
+        yield f"{first.metrics} {verdict} by {first.why}"
+        yield from (f"{other.metrics} by {other.why}" for other in others)
 
 
 # Columns of a table of the inconclusive ones: head, kind, the cell of a reason.
@@ -221,14 +223,13 @@ def state(event: Event) -> str:
     return "better" if all(p.verdict == Verdict.IMPROVED for p in event.points) else "ended"
 
 
-STATES = ("drift", "back", "accepted", "better", "ended")  # of what is no alarm, as it is listed
+STATES = ("new", "worse", "drift", "back", "accepted", "better", "ended")  # as they are listed
 
 
-def no_alarms(events: Sequence[Event]) -> list[Event]:
-    """The events that are no alarms. That something was better for a while is none."""
-    lasting = (e for e in events if e.drift or any(p.stands or p.cost > 1 for p in e.points))
-    rest = [event for event in lasting if not event.alarm]
-    return sorted(rest, key=lambda event: STATES.index(state(event)))
+def listed(events: Sequence[Event]) -> list[Event]:
+    """The events as they are listed, without what was better for a while."""
+    lasting = [e for e in events if e.drift or any(p.stands or p.cost > 1 for p in e.points)]
+    return sorted(lasting, key=lambda event: STATES.index(state(event)))
 
 
 def line_of(event: Event) -> str:
@@ -281,7 +282,7 @@ def banner(alarms: Sequence[WorseSince]) -> str:
     if first.changes:
         text += f" ({'; '.join(performance.fact(*each) for each in first.changes[:2])})"
     rest = len(alarms) - 1
-    return f"{text}, and {plural(rest, 'more event')}" if rest else text
+    return f"{text}, and {plural(rest, 'more alarm')}" if rest else text
 
 
 STEPS = ["next", "command"], ["text", "command"]  # of a table: head, kinds

@@ -117,7 +117,7 @@ def test_the_banner_names_the_event_of_most_metrics(rng, tmp_path):
     events, _, _ = looked_at(store(tmp_path / "store.db", content))
     assert [night_of(event) for event in events] == [40, 30]
     banner = happened.banner([*alarms_of(events)])
-    assert banner == "24 metrics worse since 2026-07-11, and 1 more event"
+    assert banner == "24 metrics worse since 2026-07-11, and 1 more alarm"
 
 
 def test_drift_is_no_step(rng, tmp_path):
