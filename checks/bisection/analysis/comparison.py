@@ -3,7 +3,6 @@ controls, baselines, lost jobs."""
 
 import math
 import re
-from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from statistics import median
@@ -17,15 +16,16 @@ from bisection.analysis.observations import Key, Observations, rows_of
 from bisection.analysis.outlying import mark_outliers
 from bisection.analysis.shifts import worth
 from bisection.core.format import some
+from bisection.core.grouping import grouped
 from bisection.core.identity import POINT
 from bisection.core.reasons.base import Reason, Text
 from bisection.core.reasons.performance import (
+    NOISE,
+    TOO_FEW,
     AfterChange,
     Inconclusive,
     JobsLost,
-    Noise,
     SharedChange,
-    TooFewNights,
 )
 from bisection.core.thresholds import LIMITS
 from bisection.core.units import COUNTED
@@ -172,18 +172,14 @@ def _advice(result: Comparison, context: Context) -> Iterator[Reason]:
 
 def _undecided(rows: Sequence[Row], power: Power | None) -> Iterator[Undecided]:
     """The inconclusive rows by reason, those of most metrics first, with the nights that decide."""
-    groups: dict[str, list[Inconclusive]] = defaultdict(list)
-    for row in rows:
-        if row.verdict == Verdict.INCONCLUSIVE:
-            known = row.reason if isinstance(row.reason, Inconclusive) else Inconclusive()
-            groups[known.group].append(known)
-    for why, reasons in sorted(groups.items(), key=lambda item: -len(item[1])):
-        nights = f"{LIMITS.fewest} or more" if why == TooFewNights.group else ""
-        sigmas = [reason.sigma for reason in reasons if isinstance(reason, Noise)]
-        if power and sigmas:
+    groups = grouped((row for row in rows if row.open_by), lambda row: row.open_by)
+    for why, alike in sorted(groups.items(), key=lambda item: -len(item[1])):
+        nights = f"{LIMITS.fewest} or more" if why == TOO_FEW else ""
+        sigmas = [row.reason.sigma for row in alike if isinstance(row.reason, Inconclusive)]
+        if power and why == NOISE:
             needed = replace(power, sigma=median(sigmas)).needed(LIMITS.margin)
             nights = f"{needed}" if needed else f"more than {LIMITS.plan_most}"
-        yield Undecided(why, len(reasons), nights)
+        yield Undecided(why, len(alike), nights)
 
 
 def _with_controls(finding: SharedChange, rows: Sequence[Row], context: Context) -> SharedChange:

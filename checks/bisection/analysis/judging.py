@@ -20,11 +20,12 @@ from bisection.analysis.shifts import Shifts, Times, worth
 from bisection.analysis.statistics import exp, scale
 from bisection.core.reasons.base import Reason, Text
 from bisection.core.reasons.performance import (
-    BelowMargin,
-    Noise,
-    OthersMove,
+    NOISE,
+    OTHERS_MOVE,
+    SMALL,
+    TOO_FEW,
+    Inconclusive,
     SharedChange,
-    TooFewNights,
     TwoStates,
 )
 from bisection.core.thresholds import LIMITS
@@ -175,13 +176,23 @@ class _Table:
                 row.states = TwoStates(gap=gap, before=before, after=after)
             reason: Reason | None = row.states if verdict != Verdict.UNCHANGED else None
             if verdict in CHANGED and max(low, -high) < least:
-                verdict, reason = Verdict.INCONCLUSIVE, _too_few(row, math.expm1(least))
+                verdict, within = Verdict.INCONCLUSIVE, f"within the {math.expm1(least):.0%}"
+                reason = Inconclusive(f"{within} that so few nights can differ", group=TOO_FEW)
             elif verdict == Verdict.INCONCLUSIVE and not reason:
-                reason = BelowMargin(margin=math.expm1(margin[i]))
-                if low <= 0 <= high or row.p > LIMITS.false_discoveries:
-                    reason = Noise(sigma=float(seen.apart.sigma[i]), many=not low <= 0 <= high)
+                sigma, counts = (
+                    float(seen.apart.sigma[i]),
+                    f"{math.expm1(margin[i]):.0%} that counts",
+                )
+                reason = Inconclusive(f"a change, but under the {counts}", group=SMALL)
+                if low <= 0 <= high:
+                    text = f"nights vary by {sigma:.1%}: the interval includes 0 and the margin"
+                    reason = Inconclusive(text, group=NOISE, sigma=sigma)
+                elif row.p > LIMITS.false_discoveries:
+                    text = "not significant among so many metrics"
+                    reason = Inconclusive(text, group=NOISE, sigma=sigma)
                 elif max(low, -high) <= seen.moves or seen.like_states[i]:
-                    reason = OthersMove()
+                    text = "no larger than the drift of unchanged metrics"
+                    reason = Inconclusive(text, group=OTHERS_MOVE)
             elif verdict == Verdict.UNCHANGED and constant[i]:
                 verdict = Verdict.INCONCLUSIVE
                 reason = Text("all samples are the same number: nothing to judge by")
@@ -274,10 +285,11 @@ def _count(row: Row, was: Jobs, now: Jobs) -> None:
         row.rule(CHANGED[not worse], Text(f"{old:.15g} is now {new:.15g}"))
 
 
-def _too_few(row: Row, differ: float = 0.0) -> TooFewNights:
+def _too_few(row: Row) -> Inconclusive:
     name = "sessions" if max(row.before.sessions, row.after.sessions) > 1 else "jobs"
     before, after = (getattr(side, name) for side in (row.before, row.after))
-    return TooFewNights(before=before, after=after, what=name, differ=differ)
+    text = f"{before} and {after} {name}; {LIMITS.fewest} are needed"
+    return Inconclusive(text, group=TOO_FEW)
 
 
 # ---- how many nights a change takes ----

@@ -6,7 +6,7 @@ from enum import Enum, auto
 from bisection.analysis.judging import CHANGED
 from bisection.analysis.model import Comparison, Row
 from bisection.analysis.outlying import slower
-from bisection.core.reasons.performance import BelowMargin
+from bisection.core.reasons.performance import SMALL
 from bisection.core.verdicts import COMPARED, Against, Exit, Verdict
 from bisection.runs.run_verdict import RunVerdict
 from bisection.store.selection import SLOWER
@@ -95,7 +95,7 @@ def of_report(
 
 def is_judged(row: Row) -> bool:
     """True if a row is not open, by its sides or as one session beside the earlier ones."""
-    sure = row.verdict in (*CHANGED, Verdict.UNCHANGED) or isinstance(row.reason, BelowMargin)
+    sure = row.verdict in (*CHANGED, Verdict.UNCHANGED) or row.open_by == SMALL
     return sure or row.limit is not None
 
 

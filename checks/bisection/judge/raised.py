@@ -44,8 +44,6 @@ def note_raised(
 
 
 def _is_same(one: Event, other: Event) -> bool:
-    """True if two histories of the same metrics have the same event: where and when it began."""
-    place = one.system, one.partition, one.environ
-    when = one.first <= other.last and other.first <= one.last
-    points = {point.key for point in one.worse} & {point.key for point in other.worse}
-    return when and place == (other.system, other.partition, other.environ) and bool(points)
+    """True if an event is one of another history too: of the same metrics, at the same time."""
+    keys = ({point.key for point in event.worse} for event in (one, other))
+    return bool(set.intersection(*keys)) and one.first <= other.last and other.first <= one.last

@@ -175,11 +175,7 @@ def history_text(
     is_new = any(event.is_new for event in events)
     lines = ["new tonight: nothing"] if is_long and not is_new else []
     lines += verdict_text.alarms([*alarms.alarms_of(events)])
-    others = [event for event in words.listed(events) if not event.alarm]
-    lines += wrapped(*map(words.line_of, others[: words.MOST]))
-    groups = sum(event.alarm for event in events), len(others)
-    if left := sum(max(0, size - words.MOST) for size in groups):
-        lines.append(f"and {plural(left, 'more event')}")
+    lines += wrapped(*words.no_alarms(events))
     for event in (event for event in events if all_metrics and event.points):
         points = lines_of(alarms.worst_first(event.points), POINTS)[1:]
         lines += ["", f"{event.session[:8]} {words.state(event)}:", *points]

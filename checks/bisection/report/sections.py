@@ -231,8 +231,7 @@ def predictions_table(rows: Sequence[Prediction]) -> TextTable:
 
 def _history(report: Report) -> Content:
     lead = "What changed, and since when. Each line below is a metric over its nights."
-    events = words.listed(report.evidence.events)
-    return lead, [listing(events, words.EVENTS, words.MOST, "events")], []
+    return lead, [], words.no_alarms(report.evidence.events)
 
 
 def _undecided(report: Report) -> Content:

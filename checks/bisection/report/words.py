@@ -7,7 +7,7 @@ import numpy as np
 
 from bisection.analysis.explain import slower_codes
 from bisection.analysis.model import Comparison, Event, Row, Suspect
-from bisection.core.format import plural, ratio_words, short, some, utc
+from bisection.core.format import plural, ratio_words, some, utc
 from bisection.core.grouping import grouped
 from bisection.core.reasons import DISTURBED, performance
 from bisection.core.reasons.base import Reason, clause
@@ -217,23 +217,25 @@ def state(event: Event) -> str:
     if event.accepted:
         return "accepted"
     if event.alarm:
-        return "new" if event.is_new else "worse"
+        return "worse"
     if any(point.back for point in event.points):
         return "back"  # where it was before it got better for a while
     return "better" if all(p.verdict == Verdict.IMPROVED for p in event.points) else "ended"
 
 
-STATES = ("new", "worse", "drift", "back", "accepted", "better", "ended")  # as they are listed
+STATES = ("drift", "back", "accepted", "better", "ended")  # of no alarms, as they are listed
 
 
-def listed(events: Sequence[Event]) -> list[Event]:
-    """The events as they are listed, without what was better for a while."""
-    lasting = [e for e in events if e.drift or any(p.stands or p.cost > 1 for p in e.points)]
-    return sorted(lasting, key=lambda event: STATES.index(state(event)))
+def no_alarms(events: Sequence[Event]) -> list[str]:
+    """A sentence on each event that is no alarm, but what was better for a while."""
+    lasting = (e for e in events if e.drift or any(p.stands or p.cost > 1 for p in e.points))
+    quiet = [event for event in lasting if not event.alarm]
+    quiet.sort(key=lambda event: STATES.index(state(event)))
+    more = [f"and {plural(len(quiet) - MOST, 'more event')}"] if quiet[MOST:] else []
+    return [*map(_sentence, quiet[:MOST]), *more]
 
 
-def line_of(event: Event) -> str:
-    """An event that is no alarm, in a sentence."""
+def _sentence(event: Event) -> str:
     where, what, kind = f"{event.system}:{event.partition}", metrics_of(event), state(event)
     if kind == "drift":
         return f"drift, no alarm, on {where}: {what}"
@@ -244,7 +246,7 @@ def line_of(event: Event) -> str:
         return f"better for {for_nights}, then back: {names}, {night}"
     head = {"accepted": f"accepted ({event.accepted}): worse", "ended": "ended: worse"}
     since = f"{head.get(kind, kind)} since {night} on {where}, session {event.session[:8]}"
-    return f"{since}: {what}; {changed(event)}"
+    return f"{since}: {what}; {performance.changed_then(*causes(event))}"
 
 
 def metrics_of(event: Event) -> str:
@@ -255,23 +257,6 @@ def metrics_of(event: Event) -> str:
         way = "slower" if share > 0 else "faster"
         text += f", {abs(share):.2%} a night {way}, {abs(total):.0%} in {event.nights} nights"
     return text
-
-
-def changed(event: Event) -> str:
-    return "no night in which it began" if event.drift else performance.changed_then(*causes(event))
-
-
-# Columns of a table: head, kind, the cell of an event.
-EVENTS = (
-    ("event", "text", lambda event: event.session[:8]),
-    ("", "text", state),
-    ("since", "date", lambda event: performance.nights(event.first, event.at, event.last)),
-    ("alarm since", "date", lambda event: utc(event.raised)[:10] if event.raised else ""),
-    ("where", "text", lambda event: f"{event.system}:{event.partition}"),
-    ("what", "text", lambda event: short(metrics_of(event), 400)),
-    ("changed", "small", lambda event: short(changed(event), 400)),
-    ("accepted", "small", lambda event: event.accepted),
-)
 
 
 def banner(alarms: Sequence[WorseSince]) -> str:

@@ -7,7 +7,6 @@ from typing import ClassVar
 from bisection.core.format import amount, change, duration, number, plural, size_of, some, utc
 from bisection.core.identity import IDENTITY
 from bisection.core.reasons.base import Reason, Text
-from bisection.core.thresholds import LIMITS
 
 NAMED = 4  # checks that are named
 
@@ -193,63 +192,24 @@ class FactChanged(Reason):
 # ---- a comparison ----
 
 
-@dataclass(frozen=True, kw_only=True)
-class Inconclusive(Reason):
+# Why metrics are inconclusive, as they are counted.
+TOO_FEW, NOISE, TWO_STATES = "too few nights", "noise", "two states"
+OTHERS_MOVE, SMALL = "unchanged metrics that move as much", "a change below the margin"
+
+
+@dataclass(frozen=True)
+class Inconclusive(Text):
     """Why the numbers of a metric give no verdict."""
 
-    group: ClassVar[str] = "other reasons"  # by which such metrics are counted
+    code = "INCONCLUSIVE"
+    group: str = "other reasons"
+    sigma: float = 0.0  # of NOISE: standard deviation of the logarithm between nights
 
 
 @dataclass(frozen=True, kw_only=True)
-class TooFewNights(Inconclusive):
-    code = "TOO_FEW_NIGHTS"
-    group = "too few nights"
-    before: int
-    after: int
-    what: str = "sessions"  # or jobs
-    differ: float = 0.0  # a part of the value: so few nights can differ by it; 0: not compared
-
-    def words(self) -> str:
-        if self.differ:
-            return f"within the {self.differ:.0%} that so few nights can differ by chance"
-        return f"{self.before} and {self.after} {self.what}; {LIMITS.fewest} are needed"
-
-
-@dataclass(frozen=True, kw_only=True)
-class Noise(Inconclusive):
-    code = "NOISE"
-    group = "noise"
-    sigma: float  # standard deviation of the logarithm between nights
-    many: bool = False  # metrics are judged together
-
-    def words(self) -> str:
-        if self.many:
-            return "not significant among so many metrics"
-        return f"nights vary by {self.sigma:.1%}: the interval includes 0 and the margin"
-
-
-class OthersMove(Inconclusive):
-    code = "OTHERS_MOVE"
-    group = "unchanged metrics that move as much"
-
-    def words(self) -> str:
-        return "no larger than the drift of unchanged metrics"
-
-
-@dataclass(frozen=True, kw_only=True)
-class BelowMargin(Inconclusive):
-    code = "BELOW_MARGIN"
-    group = "a change below the margin"
-    margin: float  # a part of the value
-
-    def words(self) -> str:
-        return f"a change, but under the {self.margin:.0%} that counts"
-
-
-@dataclass(frozen=True, kw_only=True)
-class TwoStates(Inconclusive):
+class TwoStates(Reason):
     code = "TWO_STATES"
-    group = "two states"
+    group: ClassVar[str] = TWO_STATES
     gap: float  # a ratio
     before: float  # fractions of nights in the slower state
     after: float
