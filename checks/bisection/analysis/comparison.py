@@ -172,12 +172,13 @@ def _advice(result: Comparison, context: Context) -> Iterator[Reason]:
 
 def _undecided(rows: Sequence[Row], power: Power | None) -> Iterator[Undecided]:
     """The inconclusive rows by reason, those of most metrics first, with the nights that decide."""
-    groups = grouped((row for row in rows if row.open_by), lambda row: row.open_by)
+    reasons = (row.reason for row in rows if row.verdict == Verdict.INCONCLUSIVE)
+    groups = grouped(reasons, lambda reason: getattr(reason, "group", Inconclusive.group))
     for why, alike in sorted(groups.items(), key=lambda item: -len(item[1])):
         nights = f"{LIMITS.fewest} or more" if why == TOO_FEW else ""
-        sigmas = [row.reason.sigma for row in alike if isinstance(row.reason, Inconclusive)]
         if power and why == NOISE:
-            needed = replace(power, sigma=median(sigmas)).needed(LIMITS.margin)
+            sigma = median(reason.sigma for reason in alike if isinstance(reason, Inconclusive))
+            needed = replace(power, sigma=sigma).needed(LIMITS.margin)
             nights = f"{needed}" if needed else f"more than {LIMITS.plan_most}"
         yield Undecided(why, len(alike), nights)
 

@@ -179,20 +179,17 @@ class _Table:
                 verdict, within = Verdict.INCONCLUSIVE, f"within the {math.expm1(least):.0%}"
                 reason = Inconclusive(f"{within} that so few nights can differ", group=TOO_FEW)
             elif verdict == Verdict.INCONCLUSIVE and not reason:
-                sigma, counts = (
-                    float(seen.apart.sigma[i]),
-                    f"{math.expm1(margin[i]):.0%} that counts",
+                group, text = (
+                    SMALL,
+                    f"a change, but under the {math.expm1(margin[i]):.0%} that counts",
                 )
-                reason = Inconclusive(f"a change, but under the {counts}", group=SMALL)
                 if low <= 0 <= high:
-                    text = f"nights vary by {sigma:.1%}: the interval includes 0 and the margin"
-                    reason = Inconclusive(text, group=NOISE, sigma=sigma)
+                    group, text = NOISE, "the interval includes 0 and the margin"
                 elif row.p > LIMITS.false_discoveries:
-                    text = "not significant among so many metrics"
-                    reason = Inconclusive(text, group=NOISE, sigma=sigma)
+                    group, text = NOISE, "not significant among so many metrics"
                 elif max(low, -high) <= seen.moves or seen.like_states[i]:
-                    text = "no larger than the drift of unchanged metrics"
-                    reason = Inconclusive(text, group=OTHERS_MOVE)
+                    group, text = OTHERS_MOVE, "no larger than the drift of unchanged metrics"
+                reason = Inconclusive(text, group=group, sigma=float(seen.apart.sigma[i]))
             elif verdict == Verdict.UNCHANGED and constant[i]:
                 verdict = Verdict.INCONCLUSIVE
                 reason = Text("all samples are the same number: nothing to judge by")

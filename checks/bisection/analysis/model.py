@@ -8,13 +8,7 @@ from typing import Any
 from bisection.core.format import change
 from bisection.core.identity import MetricId
 from bisection.core.reasons.base import Reason
-from bisection.core.reasons.performance import (
-    Inconclusive,
-    SharedChange,
-    SlowNode,
-    TwoStates,
-    Unlike,
-)
+from bisection.core.reasons.performance import SharedChange, SlowNode, TwoStates, Unlike
 from bisection.core.verdicts import Against, Scope, Verdict
 from bisection.store.database import Session
 
@@ -67,12 +61,6 @@ class Row(MetricId):
     def is_of_other_ranks(self) -> bool:
         """True if the sides cannot be compared, as they ran on unlike ranks, nodes or threads."""
         return isinstance(self.reason, Unlike) and self.reason.what == "geometry"
-
-    @property
-    def open_by(self) -> str:
-        """The kind of reason why it is inconclusive; "" if it is not."""
-        group = getattr(self.reason, "group", Inconclusive.group)
-        return group if self.verdict == Verdict.INCONCLUSIVE else ""
 
     @property
     def is_worse(self) -> bool:

@@ -95,8 +95,8 @@ def of_report(
 
 def is_judged(row: Row) -> bool:
     """True if a row is not open, by its sides or as one session beside the earlier ones."""
-    sure = row.verdict in (*CHANGED, Verdict.UNCHANGED) or row.open_by == SMALL
-    return sure or row.limit is not None
+    sure = row.verdict in (*CHANGED, Verdict.UNCHANGED) or row.limit is not None
+    return sure or getattr(row.reason, "group", "") == SMALL
 
 
 def is_confirmed(comparison: Comparison) -> bool:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from urllib.parse import quote
 
 from bisection.analysis.model import Comparison
+from bisection.analysis.outlying import faster, slower
 from bisection.analysis.predict import Prediction
 from bisection.core import paths
 from bisection.core.format import amount, plural, short, size_of, times
@@ -102,13 +103,8 @@ Content = tuple[str, list[TextTable], list[str]]  # lead, tables, notes
 
 def _worse(report: Report) -> Content:
     codes, others = words.split_codes(report.rows)
-    rows = [
-        row
-        for row in words.alone(others)
-        if row.verdict in (Verdict.REGRESSED, Verdict.MISSING)
-        or (row.outlier and (row.excess or 0) > 1)
-        or row.against == Against.BELOW
-    ]
+    bad = {Verdict.REGRESSED, Verdict.MISSING, Against.BELOW}
+    rows = [r for r in words.alone(others) if slower([r]) or bad & {r.verdict, r.against}]
     titled = {words.CODES.capitalize(): codes, "": rows}
     contents = [rows_table(part, WORST, title) for title, part in titled.items()]
     run = report.run
@@ -120,11 +116,8 @@ def _worse(report: Report) -> Content:
 
 
 def _better(report: Report) -> Content:
-    rows = [
-        row
-        for row in words.alone(report.rows)
-        if row.verdict == Verdict.IMPROVED or (row.outlier and (row.excess or 1) < 1)
-    ]
+    alone = words.alone(report.rows)
+    rows = [row for row in alone if row.verdict == Verdict.IMPROVED or faster([row])]
     shared = [words.finding(each) for each in _shared(report, Verdict.IMPROVED)]
     return "", [rows_table(rows, WORST)], shared
 

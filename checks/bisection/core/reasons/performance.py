@@ -203,7 +203,7 @@ class Inconclusive(Text):
 
     code = "INCONCLUSIVE"
     group: str = "other reasons"
-    sigma: float = 0.0  # of NOISE: standard deviation of the logarithm between nights
+    sigma: float = 0.0  # standard deviation of the logarithm between nights, if it is known
 
 
 @dataclass(frozen=True, kw_only=True)
