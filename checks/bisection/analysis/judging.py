@@ -179,10 +179,7 @@ class _Table:
                 verdict, within = Verdict.INCONCLUSIVE, f"within the {math.expm1(least):.0%}"
                 reason = Inconclusive(f"{within} that so few nights can differ", group=TOO_FEW)
             elif verdict == Verdict.INCONCLUSIVE and not reason:
-                group, text = (
-                    SMALL,
-                    f"a change, but under the {math.expm1(margin[i]):.0%} that counts",
-                )
+                group, text = SMALL, f"a change below the {math.expm1(margin[i]):.0%} that counts"
                 if low <= 0 <= high:
                     group, text = NOISE, "the interval includes 0 and the margin"
                 elif row.p > LIMITS.false_discoveries:

@@ -11,7 +11,7 @@ from typing import Any
 from jinja2 import Environment, FileSystemLoader, StrictUndefined, Template
 from markupsafe import Markup, escape
 
-from bisection.analysis.model import ChangePoint, DrawnHistory
+from bisection.analysis.model import ChangePoint, DrawnHistory, Row
 from bisection.core import thresholds
 from bisection.core.format import amount, finite, plain, plural, short, utc
 from bisection.core.verdicts import COMPARED, Verdict
@@ -143,9 +143,8 @@ def _maps(report: Report) -> Iterable[FigureGroup]:
 
 def sparklines(report: Report) -> tuple[list[dict[str, Any]], int]:
     """(what the template draws, how many series it does not): first what changed or failed."""
-    verdicts = {row.key: row.verdict for row in report.rows} | {
-        p.key: p.verdict for p in _level(report)
-    }
+    judged: list[Row | ChangePoint] = [*report.rows, *_level(report)]
+    verdicts = {each.key: each.verdict for each in judged}
     new = {p.key for event in report.evidence.events if event.is_new for p in event.worse}
     bad = report.run.bad if report.run else []
     failed = {(case.check, case.case, case.method) for case in bad}
