@@ -223,7 +223,7 @@ def predictions_table(rows: Sequence[Prediction]) -> TextTable:
 
 
 def _history(report: Report) -> Content:
-    lead = "What changed, and since when. Each line below is a metric over its nights."
+    lead = "Each line is a metric over its nights. The list has what changed, and is no alarm."
     return lead, [], words.no_alarms(report.evidence.events)
 
 
