@@ -5,19 +5,28 @@ import math
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from statistics import median
 from typing import Any
 
 from bisection.analysis import nodes
 from bisection.analysis.explain import explain_rows
 from bisection.analysis.judging import CHANGED, STEPS, Power, judge_rows, set_against
-from bisection.analysis.model import Comparison, Row, Suspect, changes
+from bisection.analysis.model import Comparison, Row, Suspect, Undecided, changes
 from bisection.analysis.noise import mean_variance
 from bisection.analysis.observations import Key, Observations, rows_of
 from bisection.analysis.outlying import mark_outliers
 from bisection.core.format import some
+from bisection.core.grouping import grouped
 from bisection.core.identity import POINT
 from bisection.core.reasons.base import Reason, Text
-from bisection.core.reasons.performance import AfterChange, JobsLost, SharedChange
+from bisection.core.reasons.performance import (
+    NOISE,
+    TOO_FEW,
+    AfterChange,
+    Inconclusive,
+    JobsLost,
+    SharedChange,
+)
 from bisection.core.thresholds import LIMITS
 from bisection.core.units import COUNTED
 from bisection.core.verdicts import COMPARED, Scope, Verdict
@@ -115,6 +124,7 @@ def compare(
         findings=[_with_controls(finding, rows, context) for finding in findings],
         suspects=[*(nodes.suspects(store, after, rows) if suspects is None else suspects)],
         expected=expected,
+        undecided=[*_undecided(rows, power)],
     )
     excluded = filter(None, [left_out(before, after, aa)])
     result.advice = [*_advice(result, context), *_of_nights(rows, power), *excluded]
@@ -158,6 +168,19 @@ def _advice(result: Comparison, context: Context) -> Iterator[Reason]:
         yield Text(f"no control: {nothing}, {told}")
     if count := len(context.noise):
         yield Text(f"{count} metrics moved by themselves, and are not judged: the A/A run")
+
+
+def _undecided(rows: Sequence[Row], power: Power | None) -> Iterator[Undecided]:
+    """The inconclusive rows by reason, those of most metrics first, with the nights that decide."""
+    reasons = (row.reason for row in rows if row.verdict == Verdict.INCONCLUSIVE)
+    groups = grouped(reasons, lambda reason: getattr(reason, "group", Inconclusive.group))
+    for why, alike in sorted(groups.items(), key=lambda item: -len(item[1])):
+        nights = f"{LIMITS.fewest} or more" if why == TOO_FEW else ""
+        if power and why == NOISE:
+            sigma = median(reason.sigma for reason in alike if isinstance(reason, Inconclusive))
+            needed = replace(power, sigma=sigma).needed(LIMITS.margin)
+            nights = f"{needed}" if needed else f"more than {LIMITS.plan_most}"
+        yield Undecided(why, len(alike), nights)
 
 
 def _with_controls(finding: SharedChange, rows: Sequence[Row], context: Context) -> SharedChange:

@@ -36,6 +36,13 @@ class History(NamedTuple):
         names = {"metric": metric.name, "unit": metric.unit, "better": metric.better}
         return {**self.test.by_name, **names}
 
+    def cut(self, first: int, end: int) -> "History":
+        """The history in some of the sessions alone."""
+        part = slice(*np.searchsorted(self.indices, (first, end)).tolist())
+        again = {at - first: more for at, more in self.again.items() if first <= at < end}
+        indices, values = self.indices[part] - first, self.values[part]
+        return self._replace(indices=indices, values=values, again=again)
+
     @property
     def is_long(self) -> bool:
         """True if it can show a change of level."""

@@ -1,5 +1,6 @@
 """Verdicts on rows by their numbers alone, and how many nights a change takes."""
 
+import bisect
 import math
 import re
 from collections import defaultdict
@@ -17,7 +18,15 @@ from bisection.analysis.observations import Jobs
 from bisection.analysis.shared_factors import ALL, LEAST, MetricShifts, Shared, evidence
 from bisection.analysis.statistics import exp, scale
 from bisection.core.reasons.base import Reason, Text
-from bisection.core.reasons.performance import SharedChange, TwoStates
+from bisection.core.reasons.performance import (
+    NOISE,
+    OTHERS_MOVE,
+    SMALL,
+    TOO_FEW,
+    Inconclusive,
+    SharedChange,
+    TwoStates,
+)
 from bisection.core.thresholds import LIMITS
 from bisection.core.units import COUNTED, is_absolute
 from bisection.core.verdicts import Against, Scope, Verdict
@@ -59,7 +68,8 @@ class Power:
     def needed(self, effect: float) -> int | None:
         """The nights per side with which a change of this size is found; None if none suffice."""
         nights = range(LIMITS.fewest, LIMITS.plan_most + 1)
-        return next((n for n in nights if self.visible(n, n) <= effect), None)
+        least = bisect.bisect_left(nights, -effect, key=lambda n: -self.visible(n, n))
+        return nights[least] if least < len(nights) else None
 
 
 def judge_rows(
@@ -166,17 +176,17 @@ class _Table:
                 row.states = TwoStates(gap=gap, before=before, after=after)
             reason: Reason | None = row.states if verdict != Verdict.UNCHANGED else None
             if verdict in CHANGED and max(low, -high) < least:
-                within = f"within the {math.expm1(least):.0%}"
-                verdict = Verdict.INCONCLUSIVE
-                reason = Text(f"{within} that so few nights can differ by chance")
+                verdict, within = Verdict.INCONCLUSIVE, f"within the {math.expm1(least):.0%}"
+                reason = Inconclusive(f"{within} that so few nights can differ", group=TOO_FEW)
             elif verdict == Verdict.INCONCLUSIVE and not reason:
-                reason = Text(f"a change, but under the {math.expm1(margin[i]):.0%} that counts")
+                group, text = SMALL, f"a change below the {math.expm1(margin[i]):.0%} that counts"
                 if low <= 0 <= high:
-                    reason = Text("interval includes 0 and the threshold: inconclusive")
+                    group, text = NOISE, "the interval includes 0 and the margin"
                 elif row.p > LIMITS.false_discoveries:
-                    reason = Text("not significant among so many metrics")
+                    group, text = NOISE, "not significant among so many metrics"
                 elif abs(seen.apart.estimate[i]) < seen.news:
-                    reason = Text("no larger than the states of other metrics")
+                    group, text = OTHERS_MOVE, "no larger than the states of other metrics"
+                reason = Inconclusive(text, group=group, sigma=float(seen.apart.sigma[i]))
             elif verdict == Verdict.UNCHANGED and constant[i]:
                 verdict = Verdict.INCONCLUSIVE
                 reason = Text("all samples are the same number: nothing to judge by")
@@ -209,8 +219,8 @@ def margins(seen: MetricShifts) -> np.ndarray:
 def decide(seen: MetricShifts, p: np.ndarray) -> np.ndarray:
     """Verdicts on slow-downs, [metrics], by adjusted p-values, [metrics].
 
-    A metric has changed if its shift is surer than chance, and may be as large as the margin: then
-    it is not unchanged because nights vary by more.
+    A metric has got worse if its shift is surer than chance, and may be as large as the margin:
+    then it is not unchanged because nights vary by more. It has improved if its shift is as large.
     """
     margin = margins(seen)
     side = np.sign(seen.estimate)
@@ -222,7 +232,7 @@ def decide(seen: MetricShifts, p: np.ndarray) -> np.ndarray:
     verdicts[(seen.low > -margin) & (seen.high < margin)] = Verdict.UNCHANGED
     changed &= np.where(side > 0, seen.high, -seen.low) >= margin
     verdicts[changed & (side > 0)] = Verdict.REGRESSED
-    verdicts[changed & (side < 0)] = Verdict.IMPROVED
+    verdicts[changed & (-seen.estimate >= margin)] = Verdict.IMPROVED
     return verdicts
 
 
@@ -267,12 +277,11 @@ def _count(row: Row, was: Jobs, now: Jobs) -> None:
         row.rule(CHANGED[not worse], Text(f"{old:.15g} is now {new:.15g}"))
 
 
-def _too_few(row: Row) -> Text:
-    for name in ("sessions", "jobs"):
-        before, after = getattr(row.before, name), getattr(row.after, name)
-        if max(before, after) > 1:
-            return Text(f"{before} and {after} {name}; {LIMITS.fewest} are needed")
-    return Text("one job per side does not represent the machine")
+def _too_few(row: Row) -> Inconclusive:
+    name = "sessions" if max(row.before.sessions, row.after.sessions) > 1 else "jobs"
+    before, after = (getattr(side, name) for side in (row.before, row.after))
+    text = f"{before} and {after} {name}; {LIMITS.fewest} are needed"
+    return Inconclusive(text, group=TOO_FEW)
 
 
 # ---- how many nights a change takes ----

@@ -183,6 +183,7 @@ class Event:
     candidates: list[tuple[Change, float]] = field(default_factory=list)  # that may have; the odds
     accepted: str = ""  # why it is no alarm any more, by one of these sessions
     near: Sequence[Session] = ()
+    raised: float = 0.0  # start of the session that first made it an alarm; 0: not looked for
 
     @property
     def worse(self) -> list[ChangePoint]:
@@ -192,6 +193,11 @@ class Event:
     def alarm(self) -> bool:
         return bool(self.worse) and not self.accepted
 
+    @property
+    def is_new(self) -> bool:
+        """True if it is an alarm by the newest session, and was none before."""
+        return self.alarm and self.raised == self.after[-1].start
+
 
 @dataclass
 class DrawnHistory(MetricId):
@@ -200,6 +206,15 @@ class DrawnHistory(MetricId):
     times: list[float]  # Unix time of each session
     values: list[float]
     points: list[int] = field(default_factory=list)  # indices where a new level begins
+
+
+@dataclass
+class Undecided:
+    """Inconclusive metrics with the same kind of reason."""
+
+    why: str
+    metrics: int
+    nights: str = ""  # per side, that would decide on the usual one of them; "": not known
 
 
 @dataclass
@@ -216,6 +231,7 @@ class Comparison:
     changes: list[Change] = field(default_factory=list)
     suspects: list[Suspect] = field(default_factory=list)
     expected: float | None = None  # ratio of performance that an upgrade should give
+    undecided: list[Undecided] = field(default_factory=list)  # the inconclusive rows, by reason
 
     def count(self, verdict: Verdict) -> int:
         return sum(row.verdict == verdict for row in self.rows)

@@ -15,6 +15,7 @@ from bisection.core.format import number_from, printable, regex
 from bisection.core.thresholds import LIMITS
 from bisection.core.verdicts import Exit
 from bisection.judge import decision
+from bisection.judge.raised import note_raised
 from bisection.report.comparison_text import history_text
 from bisection.store.selection import HELP, left_out, select
 from bisection.store.sync import opened
@@ -27,7 +28,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     sessions = f"{HELP}; default: the nights of the usual tier, untagged"
     add("sessions", nargs="?", help=sessions)
     add("-n", "--name", metavar="REGEX", type=regex, help="only tests whose names match REGEX")
-    rate = "false alarms per year of nights, over all metrics (default: %(default)g); a larger "
+    rate = "false alarms per year of nights that are aimed at (default: %(default)g); a larger "
     rate += "number detects small changes earlier"
     number = {"metavar": "N", "type": number_from(0.01, 50), "default": LIMITS.false_alarms}
     add("--false-alarms-per-year", **number, help=rate)
@@ -49,6 +50,7 @@ def act(options: argparse.Namespace) -> Exit:
             named = accept(store, events, name, reason)
             print(f"{named[:8]}: {'accepted' if options.accept else 'alarm re-enabled'}")
             return Exit.OK
+        note_raised(events, series, sessions, options.false_alarms_per_year)
         explain_points([p for event in events for p in event.points], sessions, store)
     notes += [*([str(excluded)] if (excluded := left_out(chosen)) else []), *more]
     print(printable(history_text(events, series, len(sessions), notes, options.metrics)))

@@ -9,10 +9,13 @@ import argparse
 
 from bisection.commands.compare import add_shared, compared
 from bisection.core import paths
+from bisection.core.format import printable
 from bisection.core.verdicts import Exit
 from bisection.judge import evidence, network
 from bisection.report import verdict_text
+from bisection.report.comparison_text import undecided
 from bisection.report.gather import gather, write
+from bisection.report.lines import wrapped
 from bisection.report.words import sentence
 from bisection.runs.folder import kept_verdicts
 from bisection.store.selection import EARLIER, SelectionError, select
@@ -46,9 +49,11 @@ def act(options: argparse.Namespace) -> Exit:
         report = gather(store, sessions, run, evidence.of_history(beside, store, sessions))
         report.fail_on = options.fail_on
     files = write(report, options.output or paths.home() / "report")
-    print(sentence(comparison) if comparison else "no earlier sessions of its kind to compare with")
-    print("".join(f"{line}\n" for line in verdict_text.alarms(report.alarms)), end="")
-    if report.interconnect:
-        print("\n".join(report.interconnect.lines()))
-    print("\n".join(f"{name}: {paths.shown(path)}" for name, path in files.items()))
+    lines = [*verdict_text.alarms(report.alarms)]
+    if comparison:
+        lines += [*wrapped(sentence(comparison)), *undecided(comparison)]
+    else:
+        lines.append("no earlier sessions of its kind to compare with")
+    lines += report.interconnect.lines() if report.interconnect else []
+    print(printable([*lines, *(f"{name}: {paths.shown(path)}" for name, path in files.items())]))
     return report.exit_code

@@ -72,8 +72,10 @@ def rule(verdict: RunVerdict, evidence: Evidence) -> RunVerdict:
 
 
 def alarms_of(events: Sequence[Event], request: Request | None = None) -> Iterator[WorseSince]:
-    """Yields the events that are alarms, as reasons. `request`: the newest run's if known."""
-    for event in (event for event in events if event.alarm):
+    """Yields the alarms among events as reasons, the new ones first. `request`: of the newest run,
+    if it is known."""
+    alarming = (event for event in events if event.alarm)
+    for event in sorted(alarming, key=lambda event: not event.is_new):
         changes, candidates = causes(event)
         yield WorseSince(
             session=event.session,
@@ -81,6 +83,9 @@ def alarms_of(events: Sequence[Event], request: Request | None = None) -> Iterat
             first=event.first,
             last=event.last,
             where=f"{event.system}:{event.partition}",
+            nights=len(event.after),
+            raised=event.raised,
+            is_new=event.is_new,
             worse=len(event.worse),
             checks=by_check(event),
             changes=changes,

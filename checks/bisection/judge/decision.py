@@ -4,8 +4,9 @@ from collections.abc import Collection, Iterable, Iterator
 from enum import Enum, auto
 
 from bisection.analysis.judging import CHANGED
-from bisection.analysis.model import Comparison
+from bisection.analysis.model import Comparison, Row
 from bisection.analysis.outlying import slower
+from bisection.core.reasons.performance import SMALL
 from bisection.core.verdicts import COMPARED, Against, Exit, Verdict
 from bisection.runs.run_verdict import RunVerdict
 from bisection.store.selection import SLOWER
@@ -92,6 +93,12 @@ def of_report(
     return _decided(weights if run or comparison else [Weight.UNMEASURED])
 
 
+def is_judged(row: Row) -> bool:
+    """True if a row is not open, by its sides or as one session beside the earlier ones."""
+    sure = row.verdict in (*CHANGED, Verdict.UNCHANGED) or row.limit is not None
+    return sure or getattr(row.reason, "group", "") == SMALL
+
+
 def is_confirmed(comparison: Comparison) -> bool:
     """True if retests confirmed that the sessions after the change were slower."""
     return all(session["tags"].get(SLOWER) == "confirmed" for session in comparison.after)
@@ -110,7 +117,5 @@ def _comparison(comparison: Comparison, fail_on: Collection[str]) -> Iterator[We
     yield from (OF_COMPARISON[name] for name in fail_on if name in there)
     if OUTLIER in fail_on and slower(comparison.rows):
         yield Weight.SLOWER if is_confirmed(comparison) else OF_COMPARISON[OUTLIER]
-    limited = any(row.limit is not None for row in comparison.rows)
-    judged = limited or there & {*CHANGED, Verdict.UNCHANGED}
-    if fail_on and (comparison.unsafe or not judged):
+    if fail_on and (comparison.unsafe or not any(map(is_judged, comparison.rows))):
         yield Weight.DOUBT

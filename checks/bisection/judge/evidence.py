@@ -24,6 +24,7 @@ from bisection.core.identity import POINT
 from bisection.core.reasons.base import Reason
 from bisection.core.thresholds import LIMITS
 from bisection.core.verdicts import RAN, Verdict
+from bisection.judge.raised import note_raised
 from bisection.runs.run_verdict import RunVerdict, TestResult
 from bisection.store.database import Outcome, Session, Store
 from bisection.store.selection import EARLIER, SelectionError, of_no_use, select
@@ -155,6 +156,7 @@ def of_history(
             if each.test.identity in tests and POINT.sub("", each.metric.name) not in FEW_SAMPLES
         ]
     events, _ = events_of(tables_of(judged, past))
+    note_raised(events, judged, past)
     explain_points([point for event in events for point in event.points], past, store)
     series = drawn(past_series, past, events)
     return replace(evidence, events=tuple(events), series=tuple(series))

@@ -15,7 +15,7 @@ from bisection.core.reasons.performance import Excluded
 from bisection.core.thresholds import LIMITS
 from bisection.core.verdicts import COMPARED, Against, Scope, Verdict
 from bisection.judge import alarms, decision
-from bisection.report import words
+from bisection.report import verdict_text, words
 from bisection.report.lines import commanded, wrapped
 from bisection.report.text_tables import lines_of
 
@@ -25,7 +25,8 @@ LISTED = [v for v in COMPARED if v not in (Verdict.INCONCLUSIVE, Verdict.UNCHANG
 
 def comparison_text(result: Comparison) -> list[str]:
     """The comparison as lines of text."""
-    lines = [f"before: {words.group(result.before)}", f"after:  {words.group(result.after)}", ""]
+    sides = f"before: {words.group(result.before)}", f"after:  {words.group(result.after)}"
+    lines = [*wrapped(words.sentence(result)), "", *wrapped(*sides), ""]
     lines += [*map(words.finding, result.findings), ""] if result.findings else []
     codes, others = words.split_codes(result.rows)
     tables = {words.CODES: codes}
@@ -36,14 +37,19 @@ def comparison_text(result: Comparison) -> list[str]:
         lines += [*_table(title, rows), ""] if rows else []
     if result.expected is not None:
         lines += [*_upgrade(result), ""]
+    lines += [*undecided(result), ""] if result.undecided else []
     notes = [f"changed: {c.what}: {c.before} -> {c.after}" for c in result.changes]
     notes += [str(suspect.reason) for suspect in result.suspects]
     notes += [f"unsafe: {words.unsafe(result)}"] if result.unsafe else []
     notes += [f"note: {advice}" for advice in result.advice]
     lines += wrapped(*notes)
     again = words.rerun_of(result)
-    lines += commanded("rerun", again) if again else []
-    return [*lines, *wrapped(words.sentence(result))]
+    return lines + (commanded("rerun", again) if again else [])
+
+
+def undecided(result: Comparison) -> list[str]:
+    """The inconclusive metrics by reason, as lines of a table."""
+    return lines_of(result.undecided, words.UNDECIDED) if result.undecided else []
 
 
 def beside(result: Comparison) -> list[str]:
@@ -163,11 +169,13 @@ def history_text(
     notes: Sequence[str] = (),
     all_metrics: bool = False,
 ) -> list[str]:
-    """The first events in the histories of `count` sessions, as lines; with notes on sessions and
-    metrics that do not count, the metrics of each event, if `all_metrics`, and what to do next."""
-    lines = lines_of(events, words.EVENTS, words.MOST) if events else []
-    if len(events) > words.MOST:
-        lines.append(f"and {plural(len(events) - words.MOST, 'more event')}")
+    """The first events in the histories of `count` sessions, as lines: new alarms, others, what is
+    no alarm; then notes on what does not count, and the metrics of each event, if `all_metrics`."""
+    is_long = any(history.is_long for history in histories)
+    is_new = any(event.is_new for event in events)
+    lines = ["new tonight: nothing"] if is_long and not is_new else []
+    lines += verdict_text.alarms([*alarms.alarms_of(events)])
+    lines += wrapped(*words.no_alarms(events))
     for event in (event for event in events if all_metrics and event.points):
         points = lines_of(alarms.worst_first(event.points), POINTS)[1:]
         lines += ["", f"{event.session[:8]} {words.state(event)}:", *points]
@@ -178,15 +186,11 @@ def history_text(
     worse = sum(len(event.worse) for event in events if event.alarm)
     text = f"{plural(worse, 'metric')} worse" if worse else "no alarm"
     text += "" if all_metrics or not events else " (--metrics lists those of each event)"
-    if longest < needed:
+    if not is_long:
         text = f"a change of level needs {needed} sessions, the most that a metric has is {longest}"
     elif short:
         have = "has" if short == 1 else "have"
         text += f"; {plural(short, 'metric')} {have} fewer than {needed} sessions: not looked at"
     lines += wrapped(*(f"note: {note}" for note in notes))
-    lines += [f"{plural(len(histories), 'metric')} in {plural(count, 'session')}: {text}"]
-    for alarm in [*alarms.alarms_of(events)][: words.MOST]:
-        lines.append(f"{alarm.session[:8]}:")
-        for label, command in words.next_steps(alarm):
-            lines += commanded(label, command, "    ")
-    return lines
+    metrics = f"{plural(len(histories), 'metric')} in {plural(count, 'session')}"
+    return lines + wrapped(f"{metrics}: {text}")

@@ -170,9 +170,9 @@ def _tests(verdict: RunVerdict) -> Iterator[JunitTest]:
 
 
 def _alarm(alarm: WorseSince) -> JunitTest:
-    text = str(alarm)
-    message = "; ".join([text, *map(": ".join, words.next_steps(alarm))])
-    return JunitTest("the history", "bisection.history", text, Verdict.REGRESSED, message)
+    name = f"worse since session {alarm.session[:8]} on {alarm.where}"  # the same every night
+    message = "; ".join([str(alarm), *map(": ".join, words.next_steps(alarm))])
+    return JunitTest("the history", "bisection.history", name, Verdict.REGRESSED, message)
 
 
 def _metrics(rows: Sequence[Row]) -> Iterator[JunitTest]:

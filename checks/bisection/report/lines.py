@@ -7,7 +7,8 @@ import textwrap
 from bisection.core.format import WIDEST, plain
 
 WIDTH = max(40, min(WIDEST, shutil.get_terminal_size().columns))
-WORD = r"""(?:[^\s'"]|'[^']*'|"[^"]*"|['"])+"""  # of a command, with what is quoted
+# Of a command: a word, with what is quoted, and behind its option.
+WORD = r"""(?:--?[a-z][\w-]* (?!-))?(?:[^\s'"]|'[^']*'|"[^"]*"|['"])+"""
 
 
 def fitting(text: str, further: str = "  ", indent: str = "") -> list[str]:

@@ -11,7 +11,7 @@ from typing import Any
 from jinja2 import Environment, FileSystemLoader, StrictUndefined, Template
 from markupsafe import Markup, escape
 
-from bisection.analysis.model import DrawnHistory
+from bisection.analysis.model import ChangePoint, DrawnHistory, Row
 from bisection.core import thresholds
 from bisection.core.format import amount, finite, plain, plural, short, utc
 from bisection.core.verdicts import COMPARED, Verdict
@@ -69,12 +69,12 @@ def page_template(name: str, folder: Path = HERE) -> Template:
     return environment.get_template(name)
 
 
-OPTION = re.compile(r"(?<![\w-])--?[A-Za-z][\w=.-]{0,30}")
+WHOLE = re.compile(r"(?<![\w-])(?:--?[A-Za-z]|\d{4}-)[\w=.-]{0,30}")
 
 
 def _unbroken(text: str) -> Markup:
-    """Text in which no line ends within an option, as after the hyphens of --reruns."""
-    return Markup(OPTION.sub(r'<span class="nowrap">\g<0></span>', str(escape(plain(text)))))
+    """Text in which no line ends within a date or an option, as after the hyphens of --reruns."""
+    return Markup(WHOLE.sub(r'<span class="nowrap">\g<0></span>', str(escape(plain(text)))))
 
 
 def _command(text: str) -> Markup:
@@ -91,11 +91,16 @@ def tiles(report: Report) -> list[tuple[str, list[tuple[Verdict, int]]]]:
     counts = Counter(map(run.outcome, run.judged)) if run else {}
     checks = [(verdict, counts[verdict]) for verdict in Verdict if counts.get(verdict)]
     metrics = [(verdict, comparison.count(verdict)) for verdict in COMPARED] if comparison else []
-    events = [event for event in report.evidence.events if not event.accepted]
-    levels = Counter(point.verdict for e in events for point in e.points if point.stands)
+    levels = Counter(point.verdict for point in _level(report))
     history = sorted(levels.items(), reverse=True)
     titles = "Checks of the newest run", "Metrics by their history", "Metrics compared"
     return [*zip(titles, (checks, history, metrics), strict=True)]
+
+
+def _level(report: Report) -> list[ChangePoint]:
+    """The change points since which metrics are as they are now, without accepted ones."""
+    events = (event for event in report.evidence.events if not event.accepted)
+    return [p for event in events for p in event.points if p.stands and not p.back]
 
 
 def sections(report: Report) -> list[Section]:
@@ -138,15 +143,17 @@ def _maps(report: Report) -> Iterable[FigureGroup]:
 
 def sparklines(report: Report) -> tuple[list[dict[str, Any]], int]:
     """(what the template draws, how many series it does not): first what changed or failed."""
-    verdicts = {row.key: row.verdict for row in report.rows}
+    judged: list[Row | ChangePoint] = [*report.rows, *_level(report)]
+    verdicts = {each.key: each.verdict for each in judged}
+    new = {p.key for event in report.evidence.events if event.is_new for p in event.worse}
     bad = report.run.bad if report.run else []
     failed = {(case.check, case.case, case.method) for case in bad}
     ranks = [*COMPARED, None]  # None: of metrics that were not compared
 
-    def urgency(series: DrawnHistory) -> tuple[bool, int, bool]:
+    def urgency(series: DrawnHistory) -> tuple[bool, bool, int, bool]:
         verdict, test = verdicts.get(series.key), (series.check, series.case, series.method)
         urgent = verdict in CHANGED or bool(series.points) or test in failed
-        return not urgent, ranks.index(verdict), series.metric != "time"
+        return series.key not in new, not urgent, ranks.index(verdict), series.metric != "time"
 
     order = sorted((s for s in report.evidence.series if any(map(finite, s.values))), key=urgency)
     shown = [_spark(series, verdicts.get(series.key)) for series in order[:SPARKLINES]]

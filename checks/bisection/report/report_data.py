@@ -12,12 +12,12 @@ from bisection.analysis.outlying import faster, slower
 from bisection.analysis.predict import Prediction
 from bisection.core.format import plural
 from bisection.core.reasons.performance import WorseSince
-from bisection.core.verdicts import COMPARED, Against, Exit, Verdict
+from bisection.core.verdicts import Against, Exit, Verdict
 from bisection.judge import decision
 from bisection.judge.alarms import alarms_of
 from bisection.judge.evidence import Evidence
+from bisection.report import words
 from bisection.report.verdict_text import counted
-from bisection.report.words import banner, slow_nodes
 from bisection.runs.run_verdict import RunVerdict
 
 if TYPE_CHECKING:  # loads where a network was measured
@@ -99,21 +99,21 @@ def headline(report: Report) -> tuple[str, str]:
     below = sum(row.against == Against.BELOW for row in report.rows)
     late, early = slower(report.rows), faster(report.rows)
     bad = below or late or early or report.suspects or counts.keys() & decision.BAD
-    limited = any(row.limit is not None for row in report.rows)
-    judged = limited or counts[Verdict.UNCHANGED] or counts[Verdict.IMPROVED]
+    judged = any(map(decision.is_judged, report.rows))
     clean = not bad and (judged or (run and not comparison))
     state = CODES[code] if code or clean else UNCERTAIN
     parts = [counted(run)] if run and (decision.of_run(run) or not comparison) else []
-    parts += [banner(report.alarms)] if report.alarms else []
+    parts += [words.banner(report.alarms)] if report.alarms else []
     parts += ["Nothing regressed"] if comparison and state == GOOD else []
-    parts += [f"{counts[v]} {v}" for v in COMPARED if counts[v] and v != Verdict.UNCHANGED]
+    less = [Verdict.UNCHANGED, *[Verdict.INCONCLUSIVE] * bool(report.alarms)]  # of interest
+    parts += words.counted(comparison, less) if comparison else []
     expected = comparison.expected if comparison else None
     parts += [f"{below} below the expected {expected:g}"] if below else []
     if late and comparison:
         sure = "" if decision.is_confirmed(comparison) else ", not retested"
         parts.append(f"{plural(len(late), 'metric')} slower than before{sure}")
     parts += [f"{plural(len(early), 'metric')} faster than before"] if early else []
-    parts += slow_nodes(report.suspects, RunVerdict())
+    parts += words.slow_nodes(report.suspects, RunVerdict())
     text = ", ".join(parts) or ("Nothing was compared" if comparison else "No verdict")
     failed = run and decision.of_run(run) == Exit.FAILED
     unsafe = comparison and comparison.unsafe and not failed

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from urllib.parse import quote
 
 from bisection.analysis.model import Comparison
+from bisection.analysis.outlying import faster, slower
 from bisection.analysis.predict import Prediction
 from bisection.core import paths
 from bisection.core.format import amount, plural, short, size_of, times
@@ -102,13 +103,8 @@ Content = tuple[str, list[TextTable], list[str]]  # lead, tables, notes
 
 def _worse(report: Report) -> Content:
     codes, others = words.split_codes(report.rows)
-    rows = [
-        row
-        for row in words.alone(others)
-        if row.verdict in (Verdict.REGRESSED, Verdict.MISSING)
-        or (row.outlier and (row.excess or 0) > 1)
-        or row.against == Against.BELOW
-    ]
+    bad = {Verdict.REGRESSED, Verdict.MISSING, Against.BELOW}
+    rows = [r for r in words.alone(others) if slower([r]) or bad & {r.verdict, r.against}]
     titled = {words.CODES.capitalize(): codes, "": rows}
     contents = [rows_table(part, WORST, title) for title, part in titled.items()]
     run = report.run
@@ -120,11 +116,8 @@ def _worse(report: Report) -> Content:
 
 
 def _better(report: Report) -> Content:
-    rows = [
-        row
-        for row in words.alone(report.rows)
-        if row.verdict == Verdict.IMPROVED or (row.outlier and (row.excess or 1) < 1)
-    ]
+    alone = words.alone(report.rows)
+    rows = [row for row in alone if row.verdict == Verdict.IMPROVED or faster([row])]
     shared = [words.finding(each) for each in _shared(report, Verdict.IMPROVED)]
     return "", [rows_table(rows, WORST)], shared
 
@@ -230,8 +223,14 @@ def predictions_table(rows: Sequence[Prediction]) -> TextTable:
 
 
 def _history(report: Report) -> Content:
-    lead = "What changed, and since when. Each line below is a metric over its nights."
-    return lead, [listing(report.evidence.events, words.EVENTS, words.MOST, "events")], []
+    lead = "Each line is a metric over its nights. The list has what changed, and is no alarm."
+    return lead, [], words.no_alarms(report.evidence.events)
+
+
+def _undecided(report: Report) -> Content:
+    lead = f"The last column is for a change of {LIMITS.margin:.0%} in the usual metric."
+    groups = report.comparison.undecided if report.comparison else []
+    return lead, [listing(groups, words.UNDECIDED)], []
 
 
 # Of a check of files: heading -> metric.
@@ -288,6 +287,7 @@ SECTIONS: dict[str, tuple[str, str | Callable[[Report], Content]]] = {
     "notes": ("Notes", _notes),
     "better": ("Better than before", _better),
     "changes": ("What changed", _changes),
+    "undecided": ("Inconclusive, by reason", _undecided),
     "speedups": (
         "Speed-up",
         "Performance after over before: a bar per test, from 1 (as before) to its ratio of "

@@ -36,7 +36,7 @@ def indented(rows: Sequence[Sequence[str]]) -> list[str]:
 
 @dataclass
 class TextTable:
-    """Rows of text under `head`; `kinds` says of each column how it is shown: text | num | date |
+    """Rows of text under `head`; `kinds` says of each column how it is shown: text | num |
     small | verdict | against | code | command | lines (several, one below the other) | files."""
 
     head: list[str]

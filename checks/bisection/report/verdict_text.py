@@ -252,6 +252,8 @@ def alarms(reasons: Sequence[WorseSince]) -> Iterator[str]:
         yield from wrapped(str(alarm))
         for label, command in next_steps(alarm):
             yield from commanded(label, command, "    ")
+    if reasons[MOST:]:
+        yield f"and {plural(len(reasons) - MOST, 'more alarm')}"
 
 
 # ---- a line per kernel and case ----

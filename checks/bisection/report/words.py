@@ -7,7 +7,7 @@ import numpy as np
 
 from bisection.analysis.explain import slower_codes
 from bisection.analysis.model import Comparison, Event, Row, Suspect
-from bisection.core.format import plural, ratio_words, short, some, utc
+from bisection.core.format import plural, ratio_words, some, utc
 from bisection.core.grouping import grouped
 from bisection.core.reasons import DISTURBED, performance
 from bisection.core.reasons.base import Reason, clause
@@ -91,13 +91,35 @@ def unsafe(comparison: Comparison) -> str:
     return "; ".join(map(str, comparison.unsafe))
 
 
+def counted(comparison: Comparison, left_out: Sequence[Verdict] = ()) -> Iterator[str]:
+    """Counts of the verdicts, the worst first; of what is inconclusive, by reason."""
+    for verdict in COMPARED:
+        count = comparison.count(verdict)
+        if verdict in left_out or not count:
+            continue
+        if verdict != Verdict.INCONCLUSIVE or not comparison.undecided:
+            yield f"{count} {verdict}"
+            continue
+        first, *others = comparison.undecided
+        yield f"{first.metrics} {verdict} by {first.why}"
+        yield from (f"{other.metrics} by {other.why}" for other in others)
+
+
+# Columns of a table of the inconclusive ones: head, kind, the cell of a reason.
+UNDECIDED = (
+    ("inconclusive by", "text", lambda group: group.why),
+    ("metrics", "num", lambda group: str(group.metrics)),
+    ("nights per side that decide", "text", lambda group: group.nights),
+)
+
+
 def sentence(comparison: Comparison) -> str:
     """The verdict in one line: counts, and what they mean together."""
     rows = comparison.rows
-    numbers = [f"{comparison.count(v)} {v}" for v in COMPARED if comparison.count(v)]
-    text = f"{', '.join(numbers) or 'nothing to compare'} (of {plural(len(rows), 'metric')}"
+    numbers = ", ".join(counted(comparison)) or "nothing to compare"
     strange = sum(row.outlier for row in rows)
-    text += f", {plural(strange, 'outlier')} among them)" if strange else ")"
+    among = f", {plural(strange, 'outlier')} among them" if strange else ""
+    text = f"{numbers} (of {plural(len(rows), 'metric')}{among})"
     parts = [*map(str, comparison.findings), *_by_kind(rows)]
     if looked_at := [row.cause for row in rows if row.cause]:
         count = sum(isinstance(cause, NetworkExplains) for cause in looked_at)
@@ -183,7 +205,7 @@ def group(sessions: Sequence[Mapping[str, Any]]) -> str:
     return count + " to ".join(names)
 
 
-# ---- events of histories: what changed, since when, how sure, and what changed with it ----
+# ---- events of histories: what changed, since when, and what changed with it ----
 
 MOST = 10  # events that are listed
 
@@ -203,6 +225,43 @@ def state(event: Event) -> str:
     return "better" if all(p.verdict == Verdict.IMPROVED for p in event.points) else "ended"
 
 
+STATES = (
+    "drift",
+    "suspected",
+    "back",
+    "accepted",
+    "better",
+    "ended",
+)  # of no alarms, as they are listed
+
+
+def no_alarms(events: Sequence[Event]) -> list[str]:
+    """A sentence on each event that is no alarm, but what was better for a while."""
+    lasting = (e for e in events if e.drift or any(p.stands or p.cost > 1 for p in e.points))
+    quiet = [event for event in lasting if not event.alarm]
+    quiet.sort(key=lambda event: STATES.index(state(event)))
+    more = [f"and {plural(len(quiet) - MOST, 'more event')}"] if quiet[MOST:] else []
+    return [*map(_sentence, quiet[:MOST]), *more]
+
+
+def _sentence(event: Event) -> str:
+    where, what, kind = f"{event.system}:{event.partition}", metrics_of(event), state(event)
+    if kind == "drift":
+        return f"drift, no alarm, on {where}: {what}"
+    night = performance.nights(event.first, event.at, event.last)
+    if kind == "back":
+        for_nights = plural(max(p.before for p in event.points if p.back), "night")
+        names = performance.what_changed([(*part[:4], ()) for part in by_check(event)])
+        return f"better for {for_nights}, then back: {names}, {night}"
+    head = {
+        "accepted": f"accepted ({event.accepted}): worse",
+        "suspected": "perhaps worse, to be measured again,",
+        "ended": "ended: worse",
+    }
+    since = f"{head.get(kind, kind)} since {night} on {where}, session {event.session[:8]}"
+    return f"{since}: {what}; {performance.changed_then(*causes(event))}"
+
+
 def metrics_of(event: Event) -> str:
     """Which metrics changed, and by how much."""
     text = performance.what_changed(by_check(event))
@@ -213,35 +272,15 @@ def metrics_of(event: Event) -> str:
     return text
 
 
-def sure(event: Event) -> str:
-    """Why it is accepted, if it is."""
-    return f"accepted: {event.accepted}" if event.accepted else ""
-
-
-def changed(event: Event) -> str:
-    return "no night in which it began" if event.drift else performance.changed_then(*causes(event))
-
-
-# Columns of a table: head, kind, the cell of an event.
-EVENTS = (
-    ("event", "text", lambda event: event.session[:8]),
-    ("", "text", state),
-    ("since", "date", lambda event: performance.nights(event.first, event.at, event.last)),
-    ("where", "text", lambda event: f"{event.system}:{event.partition}"),
-    ("what", "text", lambda event: short(metrics_of(event), 400)),
-    ("changed", "small", lambda event: short(changed(event), 400)),
-    ("false alarm", "small", sure),
-)
-
-
 def banner(alarms: Sequence[WorseSince]) -> str:
     """The alarms in a line, the event of most metrics with its night."""
     first = alarms[0]
-    text = f"{plural(first.worse, 'metric')} worse since {utc(first.at)[:10]}"
+    text = "new tonight: " if first.is_new else ""
+    text += f"{plural(first.worse, 'metric')} worse since {utc(first.at)[:10]}"
     if first.changes:
         text += f" ({'; '.join(performance.fact(*each) for each in first.changes[:2])})"
     rest = len(alarms) - 1
-    return f"{text}, and {plural(rest, 'more event')}" if rest else text
+    return f"{text}, and {plural(rest, 'more alarm')}" if rest else text
 
 
 STEPS = ["next", "command"], ["text", "command"]  # of a table: head, kinds

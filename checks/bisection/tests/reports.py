@@ -156,6 +156,7 @@ def cluster():
         rows,
         advice=[said("Look at cn017 first."), said("Measure sic in two more sessions.")],
         changes=changes,
+        undecided=[model.Undecided("noise", 1, "34")],
         suspects=[model.Suspect(["cn017"], 1.44, 12, "cluster:cpu")],
     )
     noise = [random.Random(n).gauss(1, 0.01) for n in range(60)]

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import ClassVar
 
 from bisection.core.format import amount, change, duration, number, plural, size_of, some, utc
 from bisection.core.identity import IDENTITY
@@ -27,7 +28,7 @@ def what_changed(checks: Sequence[CheckChanged]) -> str:
     texts = []
     for name, count, of, most, sizes in checks[:NAMED]:
         who = f"{'all' if count == of > 1 else f'{count} of'} {plural(of, 'metric')} of {name}"
-        who = most if sizes and count == 1 else who
+        who = most if most and count == 1 else who
         texts.append(f"{who} by {_sizes(*sizes)}" if sizes else who)
     if rest := [count for _, count, *_ in checks[NAMED:]]:
         texts.append(f"{plural(sum(rest), 'metric')} of {plural(len(rest), 'more check')}")
@@ -130,6 +131,9 @@ class WorseSince(Reason):
     first: float  # when it may have begun
     last: float
     where: str  # system:partition
+    nights: int  # since it began
+    raised: float  # Unix time of the session that first was an alarm
+    is_new: bool  # that session is the newest
     worse: int  # metrics
     checks: tuple[CheckChanged, ...]
     changes: tuple[Fact, ...] = ()
@@ -139,10 +143,12 @@ class WorseSince(Reason):
     accept: str = ""  # command
 
     def words(self) -> str:
-        night = nights(self.first, self.at, self.last)
-        since = f"{night} on {self.where}, session {self.session[:8]}"
+        news = "new tonight: " if self.is_new else ""
+        known = f", alarm since {utc(self.raised)[:10]}" if self.raised and not self.is_new else ""
+        since = f"{nights(self.first, self.at, self.last)}, {plural(self.nights, 'night')}{known}"
+        where = f"on {self.where}, session {self.session[:8]}"
         causes = changed_then(self.changes, self.candidates)
-        return f"worse since {since}: {what_changed(self.checks)}; {causes}"
+        return f"{news}worse since {since}, {where}: {what_changed(self.checks)}; {causes}"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -186,9 +192,24 @@ class FactChanged(Reason):
 # ---- a comparison ----
 
 
+# Why metrics are inconclusive, as they are counted.
+TOO_FEW, NOISE, TWO_STATES = "too few nights", "noise", "two states"
+OTHERS_MOVE, SMALL = "unchanged metrics that move as much", "a change below the margin"
+
+
+@dataclass(frozen=True)
+class Inconclusive(Text):
+    """Why the numbers of a metric give no verdict."""
+
+    code = "INCONCLUSIVE"
+    group: str = "other reasons"
+    sigma: float = 0.0  # standard deviation of the logarithm between nights, if it is known
+
+
 @dataclass(frozen=True, kw_only=True)
 class TwoStates(Reason):
     code = "TWO_STATES"
+    group: ClassVar[str] = TWO_STATES
     gap: float  # a ratio
     before: float  # fractions of nights in the slower state
     after: float

@@ -74,7 +74,7 @@ def test_rows_are_joined_by_identity(compared):
 
 
 @pytest.mark.parametrize(
-    ("count", "says"), [(1, "one job per side"), (3, "3 and 3 jobs; 5 are needed")]
+    ("count", "says"), [(1, "1 and 1 jobs; 5 are needed"), (3, "3 and 3 jobs; 5 are needed")]
 )
 def test_few_jobs_a_side_give_no_verdict(rng, compared, count, says):
     result = compared(*(jobs(rng, 1, count, 0, 0.01, ratio=r, first=9 * r) for r in (1, 3)))

@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 from made_up import case, row, sessions, store
 from reports import only
-from running import on_one_line
 
 from bisection.analysis.events import events_of, tables_of
 from bisection.analysis.explain import explain_points
@@ -16,6 +15,7 @@ from bisection.core.reasons.performance import NetworkExplains, SharedChange
 from bisection.core.verdicts import Verdict
 from bisection.kernels import fits
 from bisection.kernels.results import point_label
+from bisection.report import words
 from bisection.report.comparison_text import comparison_text, history_text
 from bisection.report.sections import sections
 
@@ -143,7 +143,7 @@ def test_slower_cores_are_not_explained_by_the_network_nor_anything_without_patt
     nothing = r"does not explain it: alltoallv at 512 B, 50% of the time, gives [01] of (19|20|21)"
     assert re.search(nothing, str(cause)), cause
     count = "the network explains 0 of 5 slower codes"
-    assert on_one_line("\n".join(comparison_text(result))).endswith(count)
+    assert words.sentence(result).endswith(count)
     before, after = (
         sessions(first, [[c for c in cases if c["check"] != "network"] for _, cases in side])
         for first, side in ((200, before), (300, after))
@@ -165,7 +165,7 @@ def test_codes_stand_above_the_network_that_explains_them(rng, compared):
     for name in ("transpose silicon mpi short", "npar silicon mpi sums", "md silicon mpi halo"):
         (line,) = [i for i, line in enumerate(text) if line.strip().startswith(name)]
         assert codes < line < network
-    assert on_one_line("\n".join(text)).endswith("the network explains 4 of 4 slower codes")
+    assert words.sentence(result).endswith("the network explains 4 of 4 slower codes")
     worse = next(s for s in sections(only(comparison=result)) if s.id == "worse")
     assert worse.tables[0].title == "Slower codes, and what of it the network explains"
     assert len(worse.tables[0].rows) == 4
@@ -192,7 +192,7 @@ def test_the_fastest_sample_counts_where_the_time_is_left_open(
     assert row(result, "short", "time").cause is None
     assert bool(row(result, "short", "time_min").cause) == (slower == 4)
     count = f"the network explains {slower} of {slower} slower codes"
-    assert on_one_line("\n".join(comparison_text(result))).endswith(count)
+    assert words.sentence(result).endswith(count)
 
 
 def test_history_sets_a_step_against_the_network(rng, tmp_path):

@@ -131,7 +131,8 @@ def test_a_night_as_slow_as_the_last_ten_is_an_alarm_until_it_is_accepted(home, 
     code, text, _ = command_line("verdict", str(home))
     assert code == Exit.SLOWER
     said = " ".join(text.split())
-    assert "worse since 2026-07-01 on lab:cpu, session 0000001e: transpose cnt40 mpi p2p" in said
+    where = "on lab:cpu, session 0000001e: transpose cnt40 mpi p2p"
+    assert re.search(rf"worse since 2026-07-01, 10 nights, alarm since 2026-07-0\d, {where}", said)
     (accept,) = [line.split("bisection ")[1] for line in text.splitlines() if "--accept" in line]
     accept = accept.removesuffix(" REASON").split()
     assert command_line(*accept, "newer libraries")[0] == 0

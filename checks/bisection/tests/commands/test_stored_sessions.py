@@ -6,9 +6,10 @@ import shlex
 
 import numpy as np
 import pytest
-from made_up import case, nights, sessions, store, times
-from running import joined
+from made_up import case, nights, sessions, store, tables, times
+from running import joined, on_one_line
 
+from bisection.core.format import WIDEST
 from bisection.core.thresholds import LIMITS
 from bisection.core.verdicts import Verdict
 
@@ -100,7 +101,7 @@ def test_bad_input_is_one_line_and_exit_code_2(command, arguments, says):
 @pytest.mark.parametrize(
     ("arguments", "says"),
     [
-        ("compare latest~1 latest", "2 inconclusive (of 2 metrics)"),
+        ("compare latest~1 latest", "2 inconclusive by too few nights (of 2 metrics)\n"),
         ("compare latest~1 latest", "1 against 1 sessions give no verdict on the machine"),
         ("compare 2026-06-01..2026-06-09 --plan 5%", "at least 10 nights with the same tests are"),
         ("compare --budget 20", "recorded their seconds"),
@@ -116,16 +117,88 @@ def test_history_names_the_night_and_an_accepted_event_is_no_alarm_until_it_is_r
     code, text, _ = command("history")
     assert code == 4
     assert "2 metrics in 40 sessions: 1 metric worse" in text
-    (line,) = [line for line in text.splitlines() if " worse  2026-06-2" in line]
-    name = line.split()[0]
+    (name,) = re.findall(
+        r"worse since 2026-06-2[^:]* on lab:cpu, session (\w+): ", on_one_line(text)
+    )
     code, text, _ = command("history", "--accept", name, "-m", "slower disks")
     assert (code, text) == (0, f"{name}: accepted\n")
     code, text, _ = command("history")
-    assert (code, "accepted: slower disks" in text) == (0, True)
+    assert (code, "accepted (slower disks): worse since" in text) == (0, True)
     assert command("history", "--revoke", name)[0] == 0
     assert command("history")[0] == 4
     code, _, errors = command("history", "--accept", "ffff")
     assert (code, f"'ffff': no event of this name; events: {name}" in errors) == (2, True)
+
+
+def test_history_begins_with_what_is_new_then_what_stands_then_what_is_no_alarm(
+    home, rng, command_line
+):
+    """Of each night: the alarm that it raised is new in it, and known in the nights after it."""
+    levels = np.ones((4, 10, 48))
+    transpose, stream, md, ffte = levels
+    transpose[:5, 29:], stream[:5, 40:], md[:5, 12:], ffte[3, 20:26] = 1.15, 1.4, 1.15, 0.4
+    names = ("transpose", "stream", "md", "ffte")
+    values = levels * np.exp(rng.normal(0, 0.01, levels.shape))
+    store(home / "store.db", tables(dict(zip(names, values, strict=True)))).close()
+    (name,) = re.findall(
+        r"session (\w+): 5 of 10 metrics of md", on_one_line(command_line("history")[1])
+    )
+    assert command_line("history", "--accept", name, "-m", "new disks")[0] == 0
+    days = [f"2026-07-{day:02d}" for day in range(10, 19)]
+    looks = [command_line("history", f"2026-06-01..{day}")[1] for day in days]
+    for line in "\n".join(looks).splitlines():
+        assert len(line) <= WIDEST or " " not in line.strip("\\ "), line  # as a long path
+
+    texts = [*map(on_one_line, looks)]
+    known = r"new tonight: nothing worse since 2026-06-30, 11 nights, alarm since 2026-07-0\d, on"
+    assert re.match(known, texts[0])
+    others = (
+        "worse since 2026-06-30",
+        "better for 6 nights, then back: ffte cnt40 mpi m3 time, 2026-06-27",
+        "accepted (new disks): worse since 2026-06-13 on lab:cpu",
+        "40 metrics in 40 sessions: 5 metrics worse",
+    )
+    places = [*map(texts[0].find, others)]
+    assert places == sorted(places)
+    assert -1 not in places
+    (new,) = [n for n, text in enumerate(texts) if not text.startswith("new tonight: nothing")]
+    assert texts[new].startswith(f"new tonight: worse since 2026-07-11, {new} nights, on lab:cpu, ")
+    for text in texts[new + 1 :]:
+        assert f"alarm since {days[new]}, on lab:cpu, session 00000028: " in text
+    out = home / "out"
+    text = command_line("report", "earlier:20", days[new], "-o", str(out))[1]
+    assert text.startswith("new tonight: worse since 2026-07-11")
+    banner = (out / "report.md").read_text().splitlines()[2]
+    assert re.search(r"new tonight: \d metrics worse since 2026-07-11, and 1 more alarm", banner)
+
+
+def test_what_is_inconclusive_is_counted_by_reason_with_the_nights_that_decide(
+    home, rng, command_line
+):
+    """Of 60 metrics some vary much, some have two states, and some are a little faster."""
+    values = np.exp(rng.normal(0, 0.02, (60, 24)))
+    values[:8] = np.exp(rng.normal(0, 0.15, (8, 24)))
+    values[8:16] *= np.where(rng.random((8, 24)) < 0.5, 1.3, 1.0)
+    values[16:26, 12:] *= 0.96
+    store(home / "store.db", tables({"transpose": values})).close()
+    file = home / "all.json"
+    sides = "2026-06-01..2026-06-12", "2026-06-13..2026-06-24"
+    text = command_line("compare", *sides, "--json", str(file))[1]
+    result = json.loads(file.read_text())
+    verdicts = [row["verdict"] for row in result["rows"]]
+    groups = {group["why"]: group for group in result["undecided"]}
+    assert sum(group["metrics"] for group in groups.values()) == verdicts.count("inconclusive")
+    assert {"noise", "two states", "a change below the margin"} <= groups.keys()
+    assert int(groups["noise"]["nights"]) > 12
+    improved = [row for row in result["rows"] if row["verdict"] == "improved"]
+    assert all(row["ratio"] < 1 / (1 + LIMITS.margin) for row in improved)
+    assert on_one_line(text).startswith(result["sentence"])
+    counts = result["sentence"].replace("inconclusive by", "by")
+    for why, group in groups.items():
+        assert f"{group['metrics']} by {why}" in counts
+        assert re.search(rf"^{why} +{group['metrics']} *{group['nights']}$", text, re.M)
+    assert command_line("report", *sides, "-o", str(home / "out"))[1].count("inconclusive by") == 2
+    assert "by noise" in (home / "out" / "report.md").read_text().splitlines()[2]
 
 
 def test_what_got_worse_is_accepted_on_all_partitions_and_what_got_better_is_not(
@@ -141,7 +214,10 @@ def test_what_got_worse_is_accepted_on_all_partitions_and_what_got_better_is_not
 
     def states():
         code, text, _ = command_line("history")
-        return code, sorted(re.findall(r"^00000014 +(\w+)", text, re.M)), text.count("--accept ")
+        since = (
+            r"(better|accepted|worse)(?: \(accepted\): worse)? since \S+ [^:]*:., session 00000014:"
+        )
+        return code, sorted(re.findall(since, on_one_line(text))), text.count("--accept ")
 
     alarms = (4, ["better", "worse", "worse"], 2)
     assert states() == alarms

@@ -17,6 +17,7 @@ from made_up_network import World
 from reports import change_point, event, families
 from reports import row as compared
 from results_made import SLOW_MEMORY, changed, launched, noise_run, outlier, outside
+from running import on_one_line
 
 from bisection.analysis.comparison import compare
 from bisection.analysis.model import Change, Comparison, Suspect
@@ -498,13 +499,18 @@ def test_every_command_says_the_same(name, home, command_line, monkeypatch, caps
     capsys.readouterr()
     code, text, _ = command_line("verdict", str(results))
     assert (code, text.startswith(word)) == (asked.run, True)
-    code, _, errors = command_line("report", "-o", str(home / "report"))
-    assert code == asked.run, errors
+    code, text, errors = command_line("report", "-o", str(home / "report"))
+    is_alarm = asked.history == WORSE_NOW
+    assert (code, text.startswith("worse since 2026-07-0")) == (asked.run, is_alarm), errors
     check_files(home / "report", asked.run)
     unsure = "slower than before, not retested" in (home / "report" / "report.md").read_text()
     assert unsure == (asked.compare == MISSING and asked.cases is SLOW_NIGHT)
     file = str(home / "compared.json")
-    assert command_line("compare", "earlier:20", "latest", "--json", file)[0] == asked.compare
-    assert json.loads(Path(file).read_text())["exit_code"] == asked.compare
+    code, text, _ = command_line("compare", "earlier:20", "latest", "--json", file)
+    kept = json.loads(Path(file).read_text())
+    assert (code, kept["exit_code"]) == (asked.compare, asked.compare)
+    assert on_one_line(text).startswith(kept["sentence"])
     code, text, _ = command_line("history")
-    assert (code, ": 1 metric worse" in text) == (asked.history, asked.history == WORSE_NOW)
+    assert (code, ": 1 metric worse" in text) == (asked.history, is_alarm)
+    assert text.startswith("new tonight: nothing\n")
+    assert ("\nworse since 2026-07-0" in text) == is_alarm

@@ -104,7 +104,7 @@ ALARM, ACCEPTED = event(change_point()), event(change_point(), accepted="new dis
         (
             {"comparison": UNSURE, "events": [ALARM]},
             "bad",
-            "1 metric worse since 2026-11-18, 2 inconclusive",
+            "1 metric worse since 2026-11-18",
         ),
         ({"comparison": UNSURE, "events": [ACCEPTED]}, "unmeasured", "2 inconclusive"),
         (
