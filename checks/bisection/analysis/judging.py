@@ -63,7 +63,8 @@ class Power:
         """The nights after which a run raises an alarm at a change of this size, as a part of the
         value, in half of all cases; None if it takes too many. `launches`: of each, a night."""
         least = LIMITS.level_repeated if launches > 1 else LIMITS.level
-        return nights_until(math.log1p(effect), self.sigma, self.rho, self.metrics, least)
+        sigma = self.sigma * math.sqrt(1 - LIMITS.launch_part * (1 - 1 / launches))
+        return nights_until(math.log1p(effect), sigma, self.rho, self.metrics, least)
 
     def needed(self, effect: float) -> int | None:
         """The nights per side with which a change of this size is found; None if none suffice."""

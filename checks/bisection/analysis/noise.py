@@ -323,9 +323,12 @@ def levels(
         sure = {level.start for level in _kept(nights[row], cuts[row], noise, row, least[row])}
         for level in of_row:
             level.sure = level.start in sure
-        if of_row:
-            size = float(noise.size[row])
-            _judge_newest(of_row[-1], nights[row], mild[row], visited[row][0], states, size)
+        size, been = float(noise.size[row]), visited[row][0]
+        for level in reversed(of_row):
+            until = nights[row][: level.right]
+            _judge_newest(level, until, mild[row], been, states, size)
+            if counts[row] - level.start >= LIMITS.level:
+                break  # a night or two do not end the level before
         slope = float(drifts[row])
         result[rows[row]] = Levels(of_row, float(noise.rho[row]), slope or None)
     return result

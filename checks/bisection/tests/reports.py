@@ -67,7 +67,9 @@ def series(values, points=(), **more):
 
 def change_point(ratio=1.3, **more):
     fields = {"session": "feedbeef", "at": MADE - 3 * NIGHT, "before": 20, "after": 4}
-    return model.ChangePoint(ratio=ratio, **METRIC | fields | more)
+    point = model.ChangePoint(ratio=ratio, **METRIC | fields | more)
+    worse = point.stands and not point.back and point.verdict == Verdict.REGRESSED
+    return replace(point, alarm=worse)
 
 
 def event(*points, **more):
@@ -75,7 +77,7 @@ def event(*points, **more):
     (first, *_) = points
     counts = Counter(point.check for point in points)
     fields = {"session": first.session, "at": first.at, "first": first.at, "last": first.at}
-    fields |= {"metrics": {check: (count, 40) for check, count in counts.items()}, "rate": 1e-3}
+    fields |= {"metrics": {check: (count, 40) for check, count in counts.items()}}
     nights = [Session(f"{n:08x}", MADE + n * NIGHT, {}, {}) for n in range(-20, 4)]
     fields |= {"before": nights[:20], "after": nights[20:]}
     return model.Event(points=list(points), **PLACE | fields | more)

@@ -105,7 +105,7 @@ def test_bad_input_is_one_line_and_exit_code_2(command, arguments, says):
         ("compare latest~1 latest", "1 against 1 sessions give no verdict on the machine"),
         ("compare 2026-06-01..2026-06-09 --plan 5%", "at least 10 nights with the same tests are"),
         ("compare --budget 20", "recorded their seconds"),
-        ("history 2026-06-01..2026-06-05", "a change of level needs 8 sessions"),
+        ("history 2026-06-01..2026-06-05", "a change of level needs 6 sessions"),
     ],
 )
 def test_too_few_data_are_no_verdict(command, arguments, says):
