@@ -126,6 +126,7 @@ class Noise:
     """Of each metric beside its levels, [metrics]."""
 
     size: np.ndarray  # scale
+    df: np.ndarray  # degrees of freedom of that
     rho: np.ndarray  # correlation with the night before
     tails: Tails
 
@@ -143,7 +144,8 @@ def noise_beside(
     size = spread(rest, LIMITS.level_cut) * np.sqrt(counts / np.maximum(counts - taken, 1))
     size = np.maximum(size, ticks / math.sqrt(12))
     rho = correlation(rest, size, counts / taken)
-    return Noise(size, rho, Tails(rest / size[:, None]))
+    size, df = pooled(size, np.maximum(counts * (1 - rho) / (1 + rho) - 2, 3))
+    return Noise(size, df, rho, Tails(rest / size[:, None]))
 
 
 # ---- differences of two groups of nights ----
@@ -314,11 +316,11 @@ def levels(
     states = _states(visited, 2, LIMITS.several_part)
     listed: list[list[Level]] = []
     for _ in range(ROUNDS):
-        least = _limits(counts, noise.rho, max(a_year, LIMITS.listed_a_year))
+        least = _limits(noise.df, max(a_year, LIMITS.listed_a_year))
         listed = [_kept(v, cuts[row], noise, row, least[row]) for row, v in enumerate(nights)]
         cuts = [[level.start for level in of_row] for of_row in listed]
         noise = noise_beside(values, counts, cuts, ticks)
-    least = _limits(counts, noise.rho, a_year)
+    least = _limits(noise.df, a_year)
     for row, of_row in enumerate(listed):
         sure = {level.start for level in _kept(nights[row], cuts[row], noise, row, least[row])}
         for level in of_row:
@@ -358,10 +360,9 @@ def _judge_newest(
     level.alarm = worse and not level.back
 
 
-def _limits(counts: np.ndarray, rho: np.ndarray, a_year: float) -> np.ndarray:
+def _limits(df: np.ndarray, a_year: float) -> np.ndarray:
     """The standard errors that each series exceeds by chance, as often as all do `a_year`."""
-    df = np.maximum(counts * (1 - rho) / (1 + rho) - 2, 3)
-    return -scipy.special.stdtrit(df, a_year / (YEAR * len(counts) * LIMITS.trials))
+    return -scipy.special.stdtrit(df, a_year / (YEAR * len(df) * LIMITS.trials))
 
 
 def _around(values: np.ndarray) -> np.ndarray:
@@ -425,10 +426,14 @@ def _drift(values: np.ndarray, cuts: list[int]) -> float:
         return 0.0
     slope, start = np.polyfit(time, values, 1)
     steps = sum(((part - part.mean()) ** 2).sum() for part in np.split(values, cuts))
-    line = ((values - start - slope * time) ** 2).sum()
+    off = values - start - slope * time
+    line, kept = (off**2).sum(), (off[1:] * off[:-1]).sum()
+    worth = (line + TINY - kept) / (line + TINY + kept)  # of a night that resembles the one before
+    sure = abs(slope) * math.sqrt(nights**3 / 12 * worth) / math.sqrt(line / nights + TINY**2)
     more = 2 * (len(cuts) - 1) * math.log(nights)  # parameters, of a level that was taken back
     better = nights * math.log((line + TINY**2) / (steps + TINY**2)) < more
-    return float(slope) if better and abs(slope) * nights > LEAST else 0.0
+    better &= sure > 2 * LIMITS.shared_sure and abs(slope) * nights > LEAST
+    return float(slope) if better else 0.0
 
 
 def _kept(
@@ -469,6 +474,7 @@ def _strength(values: np.ndarray, level: Level, noise: Noise, row: int, least: f
     louder = math.sqrt(louder)
     scores = noise.tails.scores(row, side * (few - np.median(many)) / (size * louder))
     error = math.sqrt(mean_variance(len(few), rho) + mean_variance(len(many), rho))
+    error *= math.sqrt(1 + LIMITS.wander * max(rho - LIMITS.wander_above, 0))  # levels wander, too
     level.errors = float(scores.mean()) / error * math.copysign(1, level.step)
     return level.errors / least
 
@@ -527,7 +533,7 @@ def chance_of_alarm(
         metrics: of the table.
     """
     usual = LIMITS.usual_nights
-    least = _limits(np.full(metrics, usual), np.full(metrics, np.mean(rho)), LIMITS.false_alarms)
+    least = _limits(np.full(metrics, usual + LIMITS.noise_pool), LIMITS.false_alarms)
     error = size * np.sqrt(mean_variance(nights, rho) + mean_variance(usual, rho))
     return scipy.special.ndtr(step / error - least[0])
 
