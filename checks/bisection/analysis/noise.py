@@ -144,7 +144,7 @@ def noise_beside(
     size = spread(rest, LIMITS.level_cut) * np.sqrt(counts / np.maximum(counts - taken, 1))
     size = np.maximum(size, ticks / math.sqrt(12))
     rho = correlation(rest, size, counts / taken)
-    size, df = pooled(size, np.maximum(counts * (1 - rho) / (1 + rho) - 2, 3))
+    df = np.maximum(counts * (1 - rho) / (1 + rho) - 2, 3)
     return Noise(size, df, rho, Tails(rest / size[:, None]))
 
 
@@ -533,7 +533,7 @@ def chance_of_alarm(
         metrics: of the table.
     """
     usual = LIMITS.usual_nights
-    least = _limits(np.full(metrics, usual + LIMITS.noise_pool), LIMITS.false_alarms)
+    least = _limits(np.full(metrics, usual), LIMITS.false_alarms)
     error = size * np.sqrt(mean_variance(nights, rho) + mean_variance(usual, rho))
     return scipy.special.ndtr(step / error - least[0])
 
