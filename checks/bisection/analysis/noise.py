@@ -74,7 +74,7 @@ def correlation(rest: np.ndarray, size: np.ndarray, nights: np.ndarray) -> np.nd
     kept = (kept + 1 / nights) / (1 - 3 / np.maximum(nights, 6))
     varies = squares > TINY
     if varies.sum() < LIMITS.few_metrics:  # no table shows how much is usual: as much as may be
-        return np.where(varies, np.clip(kept + 1 / np.sqrt(pairs), 0, 0.8), 0)
+        return np.where(varies, np.clip(kept + 0.5 / np.sqrt(pairs), 0, 0.8), 0)
     middle = np.median(kept[varies])
     unlike = float(scale(kept[varies] - middle)) ** 2 - float(np.median(1 / pairs))
     unlike = max(unlike, 0.01)
