@@ -35,11 +35,11 @@ def bounds(
     rest, usual, reach = _beside_factors(clear - middle[:, None], kernels)
     off = medians(rest, 1)
     rest -= off[:, None]
-    # One metric's correlation cannot be estimated from its few nights.
-    rho, nights = np.zeros(len(logs)), np.isfinite(rest).sum(axis=1)
-    if many:
-        rho = noise.correlation(rest, noise.spread(rest), nights)
-    lasts = many and (np.median(rho) > LIMITS.persistence or _two_states(rest) > LIMITS.two_states)
+    sigma, rho = noise.spread(rest), np.zeros(len(logs))
+    if many:  # one metric's correlation cannot be estimated from its few nights
+        rho = noise.correlation(rest, sigma, np.isfinite(rest).sum(axis=1))
+    states = _two_states(rest, sigma) > LIMITS.two_states
+    lasts = many and (np.median(rho) > LIMITS.persistence or states)
     chance = LIMITS.lasting_chance if lasts else LIMITS.reference_chance
     # Of independent noise: it is beyond a limit in the run, and again in the retest.
     share = math.sqrt((LIMITS.lasting_tail if lasts else LIMITS.reference_tail) / len(logs))
@@ -56,7 +56,7 @@ def bounds(
 
     low = np.minimum(level - allowed(-1), middle - least) + weekly.min(axis=1)
     high = np.maximum(level + allowed(1), middle + least) + weekly.max(axis=1)
-    return low, high, noise.spread(rest)
+    return low, high, sigma
 
 
 def _beside_factors(
@@ -89,7 +89,7 @@ def _one_more(rest: np.ndarray, rho: np.ndarray) -> tuple[np.ndarray, np.ndarray
     return noise.pooled(size, (n - 1) * (1 - rho**2) / (1 + rho**2))
 
 
-def _two_states(rest: np.ndarray) -> float:
+def _two_states(rest: np.ndarray, sigma: np.ndarray) -> float:
     """The fraction of metrics whose values are in two parts of several nights, with a gap between
     them that is wider than their spread."""
     gaps = np.diff(np.sort(rest, axis=1), axis=1)  # NaN behind
@@ -97,7 +97,7 @@ def _two_states(rest: np.ndarray) -> float:
     above = np.isfinite(rest).sum(axis=1)[:, None] - below
     parts = np.minimum(below, above) >= LIMITS.reference_state
     widest = np.where(parts, gaps, 0).max(axis=1)
-    return float((widest > noise.spread(rest)).mean())
+    return float((widest > sigma).mean())
 
 
 def _news(rest: np.ndarray, rho: np.ndarray, share: float) -> float:

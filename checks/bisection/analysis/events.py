@@ -16,7 +16,15 @@ import numpy as np
 
 from bisection.analysis.histories import History
 from bisection.analysis.model import ChangePoint, DrawnHistory, Event, changes
-from bisection.analysis.noise import TINY, Level, Levels, factors, levels, without_weeks
+from bisection.analysis.noise import (
+    TINY,
+    Level,
+    Levels,
+    factors,
+    independent,
+    levels,
+    without_weeks,
+)
 from bisection.analysis.statistics import medians, scale
 from bisection.core.format import plural, utc
 from bisection.core.grouping import grouped
@@ -240,7 +248,7 @@ def _likelihood(values: np.ndarray, level: Level, rho: float) -> np.ndarray:
     part -= part.mean()
     gain = np.cumsum(part)[:-1] ** 2 * count / (first * (count - first))
     rest = np.maximum((part**2).sum() - gain, TINY**2)
-    logs[level.left + first] = -count * (1 - rho) / (1 + rho) / 2 * np.log(rest)
+    logs[level.left + first] = -independent(count, rho) / 2 * np.log(rest)
     return logs - logs.max()
 
 

@@ -13,7 +13,7 @@ import scipy  # its parts load when they are used
 
 from bisection.analysis.histories import History, histories, nights_of
 from bisection.analysis.model import Row
-from bisection.analysis.noise import Differences, mean_variance, nights_until
+from bisection.analysis.noise import Differences, independent, mean_variance, nights_until
 from bisection.analysis.observations import Jobs
 from bisection.analysis.shared_factors import ALL, LEAST, MetricShifts, Shared, evidence
 from bisection.analysis.statistics import exp, scale
@@ -50,7 +50,7 @@ class Power:
         part of the value."""
         variance = sum(mean_variance(n, self.rho) for n in (before, after))
         error = self.sigma * math.sqrt(variance)
-        df = (before + after - 2) * (1 - self.rho) / (1 + self.rho)
+        df = independent(before + after - 2, self.rho)
         df += LIMITS.noise_pool if self.metrics >= LIMITS.few_metrics else 0
         sure = -scipy.special.stdtrit(df, LIMITS.false_discoveries / 2 / self.metrics)
         # Half of the margin must be exceeded by the estimate, all of it by its interval.

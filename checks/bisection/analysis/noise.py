@@ -13,7 +13,6 @@ import itertools
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import scipy  # its parts load when they are used
@@ -49,9 +48,8 @@ def pooled(size: np.ndarray, df: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         return size, df
     logs = 2 * np.log(size) - scipy.special.digamma(df / 2) + np.log(df / 2)
     middle = np.median(logs[varies])
-    unlike = float(scale(logs[varies] - middle)) ** 2 - np.mean(
-        scipy.special.polygamma(1, df / 2)[varies]
-    )
+    by_chance = np.mean(scipy.special.polygamma(1, df[varies] / 2))
+    unlike = float(scale(logs[varies] - middle)) ** 2 - by_chance
     prior = min(2 / max(unlike, TINY), LIMITS.noise_pool)  # trigamma(x) is about 1 / x
     return np.sqrt((prior * np.exp(middle) + df * size**2) / (prior + df)), df + prior
 
@@ -76,9 +74,14 @@ def correlation(rest: np.ndarray, size: np.ndarray, nights: np.ndarray) -> np.nd
     if varies.sum() < LIMITS.few_metrics:  # no table shows how much is usual: as much as may be
         return np.where(varies, np.clip(kept + 0.5 / np.sqrt(pairs), 0, 0.8), 0)
     middle = np.median(kept[varies])
-    unlike = float(scale(kept[varies] - middle)) ** 2 - float(np.median(1 / pairs))
-    unlike = max(unlike, 0.01)
+    by_chance = float(np.median(1 / pairs))
+    unlike = max(float(scale(kept[varies] - middle)) ** 2 - by_chance, 0.01)
     return np.clip(middle + (kept - middle) * unlike / (unlike + 1 / pairs), 0, 0.8)
+
+
+def independent(nights: np.ndarray | float, rho: np.ndarray | float) -> np.ndarray | float:
+    """How many independent nights many of AR(1) are worth."""
+    return nights * (1 - rho) / (1 + rho)
 
 
 def mean_variance(nights: np.ndarray | float, rho: np.ndarray | float) -> np.ndarray | float:
@@ -144,7 +147,7 @@ def noise_beside(
     size = spread(rest, LIMITS.level_cut) * np.sqrt(counts / np.maximum(counts - taken, 1))
     size = np.maximum(size, ticks / math.sqrt(12))
     rho = correlation(rest, size, counts / taken)
-    df = np.maximum(counts * (1 - rho) / (1 + rho) - 2, 3)
+    df = np.maximum(independent(counts, rho) - 2, 3)
     return Noise(size, df, rho, Tails(rest / size[:, None]))
 
 
@@ -187,14 +190,15 @@ def differences(
     rho = correlation(rest, size, total)
     # The medians are of the same nights.
     size *= np.sqrt(total / np.maximum(total - 2, 1)) * LIMITS.of_medians
-    size, df = pooled(size, np.maximum((total - 2) * (1 - rho) / (1 + rho), 3))
+    size, df = pooled(size, np.maximum(independent(total - 2, rho), 3))
     far = cut * size[:, None]
     nearer = [np.nanmean(np.clip(side, -far, far), axis=1) for side in off]
     old, new = middles + nearer
-    # A louder side counts by its own variance (Welch 1947), drawn to that of both.
     # Beside white noise or states, levels wander for longer than AR(1) says.
     wander = 1 + LIMITS.wander * rho * np.maximum(LIMITS.wander_below - rho, 0)
-    pool, parts = LIMITS.loud_pool, [wander * mean_variance(nights, rho) for nights in counts]
+    parts = [wander * mean_variance(nights, rho) for nights in counts]
+    # A louder side counts by its own variance (Welch 1947), drawn to that of both.
+    pool = LIMITS.loud_pool
     loud = [(spread(side, cut) / size) ** 2 for side in off]
     shares = [(pool + n * ratio) / (pool + n) for n, ratio in zip(counts, loud, strict=True)]
     own = [share * part for share, part in zip(shares, parts, strict=True)]
@@ -237,12 +241,18 @@ def factors(residuals: np.ndarray, kernels: np.ndarray) -> tuple[np.ndarray, np.
     return session, kernel
 
 
+def _around(values: np.ndarray, reach: int) -> np.ndarray:
+    """The median of each night and of so many before and after it."""
+    width = 2 * reach + 1
+    wide = np.pad(values, ((0, 0), (reach, reach)), constant_values=np.nan)
+    windows = np.lib.stride_tricks.sliding_window_view(wide, width, axis=1)
+    return medians(windows.reshape(-1, width), 1).reshape(values.shape)
+
+
 def without_weeks(costs: np.ndarray, days: np.ndarray) -> np.ndarray:
     """Costs without what a day of the week has beside the days around it, where that is sure.
     `days`: of the week, [nights]."""
-    around = np.pad(costs, ((0, 0), (3, 3)), constant_values=np.nan)
-    weeks = np.lib.stride_tricks.sliding_window_view(around, 7, axis=1)
-    beside = costs - medians(weeks.reshape(-1, 7), 1).reshape(costs.shape)
+    beside = costs - _around(costs, 3)
     clear, size = costs.copy(), scale(beside, 1)
     for day in np.unique(days):
         here = beside[:, days == day]
@@ -264,7 +274,7 @@ class Level:
     start: int  # its first night
     left: int  # the first night of the level before
     right: int  # the first night after it
-    step: float  # logarithm of this level over the one before
+    step: float = 0.0  # logarithm of this level over the one before
     errors: float = 0.0  # standard errors between both levels
     sure: bool = False  # enough for an alarm, and not only to be listed
     newest: bool = False
@@ -304,15 +314,13 @@ def levels(
     rows = rows[[bool(np.ptp(series[row, known[row]]) > TINY) for row in rows]]
     if not len(rows):
         return result
-    order, counts = np.argsort(~known[rows], axis=1, kind="stable"), known[rows].sum(axis=1)
-    values = np.take_along_axis(series[rows], order, axis=1)
+    values, order, counts = _packed(series[rows])
     mild = np.full(series.shape, np.nan) if mildest is None else mildest
     mild = np.take_along_axis(mild[rows], order, axis=1)
     ticks = np.zeros(len(rows)) if ticks is None else ticks[rows]
     cuts, drifts, noise = _proposed(values, counts, ticks)
     nights = [row[:count] for row, count in zip(values, counts, strict=True)]
-    parts = zip(nights, cuts, noise.size.tolist(), strict=True)
-    visited = [_visits(*part) for part in parts]
+    visited = _visits_of(nights, cuts, noise)
     states = _states(visited, 2, LIMITS.several_part)
     listed: list[list[Level]] = []
     for _ in range(ROUNDS):
@@ -349,27 +357,28 @@ def _judge_newest(
     there before, or if it is no further than states of many metrics of the table are apart.
     """
     level.newest = True
-    middle = float(np.median(values[level.start :])) - level.step / 2
+    now = float(np.median(values[level.start :]))
+    middle = now - level.step / 2
     repeated = (np.nan_to_num(mild[level.start : len(values)], nan=-np.inf) > middle).sum()
     enough = level.sure and len(values) - level.start >= LIMITS.level
     worse = level.step > states and (enough or repeated >= LIMITS.level_repeated)
     short = level.start - level.left < LIMITS.level_long
-    as_bad = middle + level.step / 2 - min(level.step / 2, max(LEAST, size))
+    as_bad = max(middle, now - max(LEAST, size))
     nights = sum(n for end, n, median in been if median > as_bad and end <= level.start)
     level.back = level.step > 0 and nights > 0 and (nights < LIMITS.level_long or short)
     level.alarm = worse and not level.back
 
 
+def _packed(series: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """The nights that each series has, with NaN behind the last; their places; how many."""
+    known = np.isfinite(series)
+    order = np.argsort(~known, axis=1, kind="stable")
+    return np.take_along_axis(series, order, axis=1), order, known.sum(axis=1)
+
+
 def _limits(df: np.ndarray, a_year: float) -> np.ndarray:
     """The standard errors that each series exceeds by chance, as often as all do `a_year`."""
     return -scipy.special.stdtrit(df, a_year / (YEAR * len(df) * LIMITS.trials))
-
-
-def _around(values: np.ndarray) -> np.ndarray:
-    """The median of each night and the two before and after it."""
-    wide = np.pad(values, ((0, 0), (2, 2)), constant_values=np.nan)
-    five = np.lib.stride_tricks.sliding_window_view(wide, 5, axis=1)
-    return medians(five.reshape(-1, 5), 1).reshape(values.shape)
 
 
 def _proposed(
@@ -379,13 +388,13 @@ def _proposed(
     size = np.maximum(spread(np.diff(values, axis=1)) / math.sqrt(2), ticks / math.sqrt(12))
     rho, drifts = np.full(len(values), 0.3), np.zeros(len(values))
     for attempt in range(2):
-        middle, far = _around(values), LIMITS.level_cut * size[:, None]
+        middle, far = _around(values, 2), LIMITS.level_cut * size[:, None]
         cut = middle + np.clip(values - middle, -far, far)
+        penalty = LIMITS.level_penalty / independent(1, rho)
         cuts: list[list[int]] = [[] for _ in values]
         for begin in range(0, values.shape[1], BLOCK):
             part = cut[:, begin : begin + BLOCK] / size[:, None]
             inside = np.clip(counts - begin, 0, part.shape[1])
-            penalty = LIMITS.level_penalty * (1 + rho) / (1 - rho)
             for row, inner in enumerate(_partitioned(part, inside, penalty)):
                 outer = [begin] if 0 < begin < counts[row] else []
                 cuts[row] += outer + [begin + place for place in inner]
@@ -444,7 +453,7 @@ def _kept(
     while starts:
         edges = [0, *starts, len(values)]
         parts = zip(edges, starts, edges[2:], strict=False)
-        new = [Level(start, left, right, 0.0) for left, start, right in parts]
+        new = [Level(start, left, right) for left, start, right in parts]
         strengths = [_strength(values, level, noise, row, least) for level in new]
         weakest = int(np.argmin(strengths))
         if strengths[weakest] >= 1:
@@ -479,9 +488,10 @@ def _strength(values: np.ndarray, level: Level, noise: Noise, row: int, least: f
     return level.errors / least
 
 
-def _visits(
-    values: np.ndarray, starts: list[int], size: float
-) -> tuple[list[tuple[int, int, float]], list[float]]:
+_Visits = tuple[list[tuple[int, int, float]], list[float]]
+
+
+def _visits(values: np.ndarray, starts: list[int], size: float) -> _Visits:
     """Where a series has been: the night after each level, its nights and median; and by how much
     it was elsewhere and came back."""
     parts = np.split(values, starts)
@@ -499,7 +509,11 @@ def _visits(
     return list(zip(ends, lengths, middle, strict=True)), gaps
 
 
-def _states(visited: Sequence[tuple[Any, list[float]]], returns: int, part: float) -> float:
+def _visits_of(nights: Sequence[np.ndarray], cuts: list[list[int]], noise: Noise) -> list[_Visits]:
+    return [_visits(*part) for part in zip(nights, cuts, noise.size.tolist(), strict=True)]
+
+
+def _states(visited: Sequence[_Visits], returns: int, part: float) -> float:
     """How far a new level must be from the one before, where many metrics of a table went and came
     back so often: a step as large is no news there."""
     gaps = [each for _, each in visited if len(each) >= returns]
@@ -511,13 +525,10 @@ def _states(visited: Sequence[tuple[Any, list[float]]], returns: int, part: floa
 def states_of(series: np.ndarray) -> float:
     """The step that is no news in a table, as many of its metrics went as far and came back within
     these nights; 0 if few did. `series`: [metrics, nights], with nights of each."""
-    known = np.isfinite(series)
-    counts = known.sum(axis=1)
-    values = np.take_along_axis(series, np.argsort(~known, axis=1, kind="stable"), axis=1)
+    values, _, counts = _packed(series)
     cuts, _, noise = _proposed(values, counts, np.zeros(len(series)))
     nights = [row[:count] for row, count in zip(values, counts, strict=True)]
-    parts = zip(nights, cuts, noise.size.tolist(), strict=True)
-    return _states([_visits(*part) for part in parts], 1, LIMITS.several_compared)
+    return _states(_visits_of(nights, cuts, noise), 1, LIMITS.several_compared)
 
 
 def chance_of_alarm(

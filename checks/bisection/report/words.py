@@ -225,14 +225,8 @@ def state(event: Event) -> str:
     return "better" if all(p.verdict == Verdict.IMPROVED for p in event.points) else "ended"
 
 
-STATES = (
-    "drift",
-    "suspected",
-    "back",
-    "accepted",
-    "better",
-    "ended",
-)  # of no alarms, as they are listed
+# Of events that are no alarms, as they are listed.
+STATES = ("drift", "suspected", "back", "accepted", "better", "ended")
 
 
 def no_alarms(events: Sequence[Event]) -> list[str]:
