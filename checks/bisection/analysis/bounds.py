@@ -37,7 +37,7 @@ def bounds(
     rest -= off[:, None]
     sigma, rho = noise.spread(rest), np.zeros(len(logs))
     if many:  # one metric's correlation cannot be estimated from its few nights
-        rho = noise.correlation(rest, sigma, np.isfinite(rest).sum(axis=1))
+        rho = noise.correlation(rest, sigma)
     states = _two_states(rest, sigma) > LIMITS.two_states
     lasts = many and (np.median(rho) > LIMITS.persistence or states)
     chance = LIMITS.lasting_chance if lasts else LIMITS.reference_chance

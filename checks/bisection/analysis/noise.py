@@ -54,25 +54,20 @@ def pooled(size: np.ndarray, df: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     return np.sqrt((prior * np.exp(middle) + df * size**2) / (prior + df)), df + prior
 
 
-def correlation(rest: np.ndarray, size: np.ndarray, nights: np.ndarray) -> np.ndarray:
-    """What each metric keeps from night to night, drawn to the table's.
-
-    Args:
-        rest: beside levels, in order.
-        size: its scale, [metrics].
-        nights: of a level, [metrics]: the level is of the same nights (Kendall 1954).
-    """
+def correlation(rest: np.ndarray, size: np.ndarray) -> np.ndarray:
+    """What each metric keeps from night to night, drawn to the table's; `rest` is beside levels of
+    the same nights (Kendall 1954), in order, and `size` its scale, [metrics]."""
     cut = LIMITS.noise_cut
     values = np.clip(rest / size[:, None], -cut, cut)
     both = np.isfinite(values[:, 1:]) & np.isfinite(values[:, :-1])
     before, after = (np.where(both, part, 0) for part in (values[:, :-1], values[:, 1:]))
-    pairs = np.maximum(both.sum(axis=1), 1)
+    pairs, nights = np.maximum(both.sum(axis=1), 1), np.isfinite(rest).sum(axis=1)
     squares = (before**2 + after**2).sum(axis=1) / 2
     kept = (before * after).sum(axis=1) / np.maximum(squares, TINY)
-    kept = (kept + 1 / nights) / (1 - 3 / np.maximum(nights, 6))
+    kept = (kept + 1 / np.maximum(nights, 1)) / (1 - 3 / np.maximum(nights, 6))
     varies = squares > TINY
     if varies.sum() < LIMITS.few_metrics:  # no table shows how much is usual: as much as may be
-        return np.where(varies, np.clip(kept + 0.5 / np.sqrt(pairs), 0, 0.8), 0)
+        return np.where(varies, np.clip(kept + 1 / np.sqrt(pairs), 0, 0.8), 0)
     middle = np.median(kept[varies])
     by_chance = float(np.median(1 / pairs))
     unlike = max(float(scale(kept[varies] - middle)) ** 2 - by_chance, 0.01)
@@ -146,7 +141,7 @@ def noise_beside(
     taken = np.array([1 + len(starts) for starts in cuts])
     size = spread(rest, LIMITS.level_cut) * np.sqrt(counts / np.maximum(counts - taken, 1))
     size = np.maximum(size, ticks / math.sqrt(12))
-    rho = correlation(rest, size, counts / taken)
+    rho = correlation(rest, size)
     df = np.maximum(independent(counts, rho) - 2, 3)
     return Noise(size, df, rho, Tails(rest / size[:, None]))
 
@@ -187,7 +182,7 @@ def differences(
     off = [side - middle[:, None] for side, middle in zip(sides, middles, strict=True)]
     rest, total = np.hstack(off), counts.sum(axis=0)
     size = spread(rest, cut)
-    rho = correlation(rest, size, total)
+    rho = correlation(rest, size)
     # The medians are of the same nights.
     size *= np.sqrt(total / np.maximum(total - 2, 1)) * LIMITS.of_medians
     size, df = pooled(size, np.maximum(independent(total - 2, rho), 3))

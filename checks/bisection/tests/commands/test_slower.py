@@ -139,10 +139,9 @@ def test_a_night_as_slow_as_the_last_ten_is_an_alarm_until_it_is_accepted(home, 
     assert decision.of_run(ended()) == Exit.OK
 
 
-def test_what_may_have_got_worse_is_repeated_and_the_history_has_its_repeats(
-    home, monkeypatch, rng
-):
+def test_what_may_have_got_worse_is_repeated_and_the_history_has_its_repeats(home, monkeypatch):
     """It is worse by less than makes an outlier of it, and not so again."""
+    rng = np.random.default_rng(1)
     times = {f"m{n}": 1e-3 * np.exp(rng.normal(0, 0.003, 20)) for n in range(30)}
     times["p2p"] = times.pop("m0")
     times["p2p"][-2:] = 1.09e-3, 1.085e-3
