@@ -78,6 +78,7 @@ def compare(
     control: re.Pattern[str] | None = None,
     name: re.Pattern[str] | None = None,
     suspects: Sequence[Suspect] | None = None,
+    retest: bool = False,
 ) -> Comparison:
     """Compares two groups of stored sessions.
 
@@ -88,6 +89,7 @@ def compare(
         aa: sessions of the same state of the machine as `before`.
         control: a pattern of further metrics that measure the cores alone.
         suspects: slow nodes; None: by the times of `after`.
+        retest: what is slower than in all earlier sessions can be measured again.
     """
     sides = [Observations(store, side) for side in (before, after)]
     rows, samples = rows_of(sides[0], sides[1], name)
@@ -95,7 +97,8 @@ def compare(
         row.control = row.control or bool(control and control.search(f"{row.test} {row.metric}"))
     findings, power = judge_rows(rows, samples, (before, after))
     since_last = {change.what for change in changes(before[-1:], after)}
-    mark_outliers(rows, samples, sides[1].lost, bool(since_last - VARYING))
+    by_chance = LIMITS.suspects if retest else LIMITS.suspects_alone
+    mark_outliers(rows, samples, sides[1].lost, bool(since_last - VARYING), by_chance)
     times = {row.key: row for row in rows if row.absolute and row.low is not None}
     context = Context(aa_noise(store, before, aa, name), times)
     for row in rows:

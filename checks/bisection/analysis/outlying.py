@@ -1,13 +1,12 @@
 """Finds outliers of one session among all earlier ones, and those that a retest confirms.
 
-The bound on a metric is the prediction of one more session from n earlier ones, on logarithms:
-mean + t(n - 1) * standard deviation * sqrt(1 + 1/n). README.md, "One night and the earlier ones",
-has the rules: the share of earlier values that are as improbable, the adjustment for the number of
-metrics, and the times of a launch, a kernel and a partition as one.
+A metric is one if it is further from its earlier values than their noise explains. Each earlier
+value beside the others of its metric shows how far the metrics of a usual session are. README.md,
+"One night and the earlier ones", has the rules.
 """
 
 import math
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from statistics import median
 
@@ -24,7 +23,6 @@ from bisection.core.units import COUNTED
 
 LAUNCH = 6  # words that name one
 FEW_SAMPLES = ("time_min", "time_p99")  # metrics of few samples of a launch
-TINY = 1e-9  # standard deviation of the logarithm where all earlier values are the same
 
 
 def mark_outliers(
@@ -32,6 +30,7 @@ def mark_outliers(
     samples: Sequence[tuple[Jobs, Jobs]],
     lost: Mapping[Key, Sequence[float]],
     environment_changed: bool = False,
+    suspects: float = LIMITS.suspects_alone,
 ) -> None:
     """Marks the rows in which few new sessions are outside of all earlier ones, and notes with each
     the value that was judged, and beyond which one it is slower.
@@ -41,6 +40,7 @@ def mark_outliers(
         lost: values after from launches whose cores others had: they count where there are no
             others, as nothing that is slow may pass for that reason alone.
         environment_changed: a fact is another one than before: a change is more probable.
+        suspects: how many metrics of a usual session are marked as slower by chance.
     """
     open_rows, earlier_values = [], []
     for row, (was, now) in zip(rows, samples, strict=True):
@@ -56,91 +56,62 @@ def mark_outliers(
     values = [[median(was.get(session, none)) for session in sessions] for was in earlier_values]
     earlier = sign[:, None] * np.log(values)
     new = sign * np.log([row.seen or math.nan for row in open_rows])
-    chance = LIMITS.changed_chance if environment_changed else LIMITS.slower_chance
+    more = LIMITS.suspects_changed if environment_changed else 1.0
     level = np.nanmean(earlier, axis=1)
-    groups = _groups(open_rows)
     nights = np.column_stack([earlier, new]) - level[:, None]
-    slower, bound = outside(earlier, new, chance, _shared(groups, nights, chance))
-    faster, _ = outside(-earlier, -new)
-    together, size = _together(groups, nights, chance)
+    shared, together = _shared(open_rows, nights, more * LIMITS.suspects_alone)
+    bound = bounds(earlier, more * suspects, shared)
+    slower, alike = new > bound, new > level + together
+    faster = -new > bounds(-earlier, LIMITS.suspects_alone)
+    times = Counter(row.identity[:LAUNCH] for row in open_rows if _is_time(row))
     for line, row in enumerate(open_rows):
         row.limit = exp(sign[line] * bound[line])
-        if new[line] > level[line] + together[line]:
-            row.shared = int(size[line])
+        if alike[line]:
+            row.shared = times[row.identity[:LAUNCH]]
             row.shared_limit = exp(sign[line] * (level[line] + together[line]))
             row.limit = row.limit if slower[line] else row.shared_limit
-        row.outlier = bool(slower[line] or row.shared or faster[line])
+        row.outlier = bool(slower[line] or alike[line] or faster[line])
     _leave_baselines(open_rows, new - level)
 
 
-def _groups(rows: Sequence[Row]) -> dict[tuple[str, ...], list[int]]:
-    """The numbers of the times of each launch, of each kernel and of each partition, by its names;
-    of those that have several."""
-    groups = defaultdict(list)
-    for line, row in enumerate(rows):
-        if row.absolute and not row.control:
-            for words in (LAUNCH, 4, 3):
-                groups[row.identity[:words]].append(line)
-    return {name: lines for name, lines in groups.items() if len(lines) >= LIMITS.together}
+def _is_time(row: Row) -> bool:
+    return row.absolute and not row.control
 
 
 def _shared(
-    groups: Mapping[tuple[str, ...], Sequence[int]], nights: np.ndarray, chance: float
-) -> np.ndarray:
-    """Returns what the times of each launch share, [metrics, nights]; 0 of other metrics.
-
-    Of the last night, no more than a launch has shown before: beyond that, what most of its times
-    share is news, and no reason for others to be so. It may exceed the range of the earlier nights
-    by a part, or as much as it does by this chance. `nights` are from the metrics' levels,
-    logarithms, [metrics, nights]; NaN: a session did not measure.
-    """
-    shared = np.zeros(nights.shape)
-    for name, lines in groups.items():
-        if len(name) == LAUNCH:
-            *earlier, now = _in_common(nights[lines])
-            known = np.array(earlier)[np.isfinite(earlier)]
-            mean, count = known.mean(), np.array(len(known))
-            error = _spread(((known - mean) ** 2).sum(), count)
-            above = mean - scipy.special.stdtrit(count - 1, chance) * error
-            above = max(above, known.max() + LIMITS.wider * np.ptp(known))
-            shared[lines] = [*earlier, np.clip(now, known.min(), above)]
-    return shared
-
-
-def _together(
-    groups: Mapping[tuple[str, ...], Sequence[int]], nights: np.ndarray, chance: float
+    rows: Sequence[Row], nights: np.ndarray, suspects: float
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Tests what the times of a launch, a kernel and a partition have in common. Returns of each
-    metric the bound that its launch, kernel or partition is beyond, infinite if none is, and how
-    many times its launch has, [metrics]. `nights` are the earlier ones and the new one, from the
-    metrics' levels, logarithms of costs, [metrics, nights]."""
-    bounds, size = np.full(len(nights), np.inf), np.zeros(len(nights), int)
-    if not groups:
-        return bounds, size
-    for name, lines in groups.items():
-        size[lines] = len(lines) if len(name) == LAUNCH else size[lines]
-    apart, new = nights[:, :-1], nights[:, -1]
-    shifts = np.array([_in_common(nights[lines]) for lines in groups.values()])
-    beyond, limits = outside(shifts[:, :-1], shifts[:, -1], chance)
-    # Of independent metrics each is beyond its n earlier values by a chance of 1 / (n + 1).
-    highest = new > np.nanmax(apart, axis=1)
-    alone = 1 / (1 + np.isfinite(apart).sum(axis=1))
-    above = scipy.special.bdtrc  # the chance of more than so many
-    for lines, is_beyond, limit in zip(groups.values(), beyond, limits, strict=True):
-        by_chance = above(highest[lines].sum() - 1, len(lines), alone[lines].max())
-        if is_beyond and by_chance <= chance / len(groups):
-            bounds[lines] = np.minimum(bounds[lines], limit)
-    return bounds, size
+    """What the times of a launch share, of a kernel, and of a partition: their medians.
 
+    Returns of each metric what its launch shares, [metrics, nights], and above its level the bound
+    that its launch, kernel or partition exceeds, infinite if none does, [metrics]. Of the last
+    night a launch shares no more than it has before, and a part of that range: beyond that, what
+    most of its times share is news, and no reason for others to be so.
 
-def _in_common(apart: np.ndarray) -> np.ndarray:
-    """Returns what metrics have in common, [sessions]: the lower of their median, which few
-    outliers do not move, and of their mean, which few metrics with two states do not move far.
-    `apart` is from the metrics' levels, [metrics, sessions]; NaN: a session did not measure."""
-    known = np.isfinite(apart)
-    with np.errstate(invalid="ignore"):
-        mean = np.where(known, apart, 0).sum(axis=0) / known.sum(axis=0)
-    return np.minimum(medians(apart, 0), mean)
+    Args:
+        nights: the earlier ones and the new one, from the metrics' levels, logarithms of costs,
+            [metrics, nights]; NaN: a session did not measure.
+        suspects: how many of these groups are beyond by chance.
+    """
+    shared, together = np.zeros(nights.shape), np.full(len(nights), np.inf)
+    groups = defaultdict(list)
+    for line, row in enumerate(rows):
+        if _is_time(row):
+            for words in (LAUNCH, 4, 3):
+                groups[row.identity[:words]].append(line)
+    several = [item for item in groups.items() if len(item[1]) >= LIMITS.together]
+    if not several:
+        return shared, together
+    shifts = np.array([medians(nights[lines], 0) for _, lines in several])
+    limits = bounds(shifts[:, :-1], suspects)
+    low, high = np.nanmin(shifts[:, :-1], axis=1), np.nanmax(shifts[:, :-1], axis=1)
+    usual = np.clip(shifts[:, -1], low, high + LIMITS.wider * (high - low))
+    for number, (name, lines) in enumerate(several):
+        if shifts[number, -1] > limits[number]:
+            together[lines] = np.minimum(together[lines], limits[number])
+        if len(name) == LAUNCH:
+            shared[lines] = np.nan_to_num([*shifts[number, :-1], usual[number]])
+    return shared, together
 
 
 def _leave_baselines(rows: Sequence[Row], moved: np.ndarray) -> None:
@@ -164,81 +135,47 @@ def _is_open(row: Row) -> bool:
     return enough and not unlike and row.unit not in COUNTED and row.base not in FEW_SAMPLES
 
 
-def outside(
-    earlier: np.ndarray,
-    new: np.ndarray,
-    chance: float = LIMITS.slower_chance,
-    shared: np.ndarray | None = None,
-) -> tuple[np.ndarray, np.ndarray]:
-    """Which metrics of a new session are higher than all earlier ones say, and the bound of each,
-    [metrics].
+def bounds(earlier: np.ndarray, suspects: float, shared: np.ndarray | None = None) -> np.ndarray:
+    """The cost of each metric beyond which one more session is slower than the earlier ones,
+    [metrics]: as many of a table are, if the session is like these, by chance. Each earlier value
+    beside the others of its metric shows how far that is.
 
     Args:
         earlier: logarithms of costs, [metrics, sessions]; NaN where a session did not measure.
-        new: of the new session, [metrics].
-        chance: that a session like all others has a metric outside.
-        shared: what metrics share, of both, [metrics, sessions + 1]: they are judged beside it.
+        suspects: how many metrics of a session.
+        shared: what metrics share, with the new session, [metrics, sessions + 1]: they are judged
+            beside it.
     """
-    shared = np.zeros((len(new), earlier.shape[1] + 1)) if shared is None else shared
-    rest, now = earlier - shared[:, :-1], new - shared[:, -1]
-    known = np.isfinite(rest)
+    shared = np.zeros((len(earlier), earlier.shape[1] + 1)) if shared is None else shared
+    rest, known = earlier - shared[:, :-1], np.isfinite(earlier)
     n = known.sum(axis=1)
-    values = np.where(known, rest, 0)
-    mean = values.sum(axis=1) / n
-    apart = np.where(known, rest - mean[:, None], 0)
-    squares = (apart**2).sum(axis=1)
-    spread = _spread(squares, n)
-    p = scipy.special.stdtr(n - 1, (mean - now) / spread)
-    # Each earlier value by the others: leaving out x moves their mean by (x - mean) / (n - 1).
-    others = n[:, None] - 1
-    moved = apart / others
-    left = np.maximum(squares[:, None] - apart**2 - others * moved**2, 0)
-    tail = _Tail(scipy.special.stdtr(others - 1, -(apart + moved) / _spread(left, others))[known])
-    adjusted = scipy.stats.false_discovery_control(np.maximum(p, tail.observed(p)))
-    # The largest chance that is outside, with as many metrics as are: again for the retest.
-    critical = tail.critical(chance * max((adjusted <= chance).sum(), 1) / len(new))
-    predicted = mean - scipy.special.stdtrit(n - 1, critical) * spread + shared[:, -1]
-    least = np.nanmean(earlier, axis=1) + math.log1p(LIMITS.slower_margin)
-    worst = np.where(known, earlier, -np.inf).max(axis=1)
-    bound = np.maximum.reduce([predicted, worst, least])
-    return new > bound, bound
+    mean = np.nanmean(rest, axis=1)
+    apart = rest - mean[:, None]
+    squares, finest = np.nansum(apart**2, axis=1), LIMITS.reference_finest
+    size = np.fmax(np.sqrt(squares / (n - 1)), finest)
+    # Leaving out a value moves the mean by apart / (n - 1).
+    part = (n / (n - 1))[:, None]
+    left = np.maximum(squares[:, None] - part * apart**2, 0) / (n - 2)[:, None]
+    far = np.sqrt(part) * apart / np.fmax(np.sqrt(left), finest)
+    ranked = np.sort(np.where(known, earlier, -np.inf), axis=1)
+    worst = np.where(earlier == ranked[:, -1:], ranked[:, -2:-1], ranked[:, -1:])
+    level = (np.nansum(earlier, axis=1)[:, None] - earlier) / (n - 1)[:, None]
+    least = math.log1p(LIMITS.slower_margin)
+    alone = far[(earlier > np.maximum(worst, level + least)) & (far > 0)]
+    chance = min(suspects / len(n), LIMITS.suspect_nights)
+    reach = _reach(alone, suspects * earlier.shape[1])
+    beyond = np.maximum(reach, -scipy.special.stdtrit(n - 1, chance))
+    limit = mean + beyond * size * np.sqrt(1 + 1 / n) + shared[:, -1]
+    return np.maximum.reduce([limit, ranked[:, -1], np.nanmean(earlier, axis=1) + least])
 
 
-class _Tail:
-    """How often a p-value is as small as this one, by those of the earlier values: their share, and
-    below the smallest fiftieth of them no less than by a power law through it (Hill 1975)."""
-
-    def __init__(self, values: np.ndarray) -> None:
-        """Takes p-values of values without a change, in any order."""
-        self.values = np.sort(values)
-        self.count = len(values) // 50
-        self.power = 0.0  # 0: too few
-        if self.count >= 5:
-            last, *smaller = np.maximum(self.values[self.count :: -1], 1e-300)
-            self.last, self.share = last, self.count / len(values)
-            self.power = min(1 / max(float(np.mean(np.log(last / smaller))), 1e-9), 1.0)
-
-    def observed(self, p: np.ndarray) -> np.ndarray:
-        """The share of the earlier values, by this tail, with a p-value no larger."""
-        shares = np.searchsorted(self.values, p, side="right") / len(self.values)
-        if not self.power:
-            return shares
-        law = self.share * (np.maximum(p, 1e-300) / self.last) ** self.power
-        return np.where(p < self.last, np.maximum(shares, law), shares)
-
-    def critical(self, share: float) -> float:
-        """The largest p-value of which the observed share is no larger than this one."""
-        p, fewer = share, int(share * len(self.values))
-        if fewer < len(self.values):
-            p = min(p, np.nextafter(self.values[fewer], 0))
-        if self.power and share < self.share:
-            p = min(p, self.last * (share / self.share) ** (1 / self.power))
-        return p
-
-
-def _spread(squares: np.ndarray, n: np.ndarray) -> np.ndarray:
-    """The standard deviation of one more value beside the mean of n, by their squared distances."""
-    return np.maximum(np.sqrt(squares / (n - 1)), TINY) * np.sqrt(1 + 1 / n)
+def _reach(values: np.ndarray, count: float) -> float:
+    """What so many values exceed, by a power law through the largest ones (Hill 1975)."""
+    top = np.sort(values)[::-1][: max(int(count) + 1, LIMITS.tail_values)]
+    if len(top) <= count:
+        return 0.0
+    power = 1 / max(float(np.mean(np.log(top / top[-1]))), 0.1)
+    return float(top[-1] * (len(top) / count) ** (1 / power))
 
 
 def slower(rows: Sequence[Row]) -> list[Row]:

@@ -80,9 +80,14 @@ class Evidence:
 
 
 def of_nights(
-    evidence: Evidence, store: Store, run: RunVerdict, against: str | None = None
+    evidence: Evidence,
+    store: Store,
+    run: RunVerdict,
+    against: str | None = None,
+    retest: bool = False,
 ) -> Evidence:
-    """Adds a run that is stored beside other sessions, by default the earlier ones of its kind.
+    """Adds a run that is stored beside other sessions, by default the earlier ones of its kind;
+    `retest`: launches of it can be measured again.
 
     Raises:
         SelectionError: the run is not stored.
@@ -99,7 +104,7 @@ def of_nights(
     evidence = count_nights(evidence, store, run)
     if not before:
         return evidence
-    comparison = compare(store, before, now, suspects=nodes)
+    comparison = compare(store, before, now, suspects=nodes, retest=retest)
     since = tuple(changes(before[-1:], now))
     return replace(evidence, comparison=comparison, changes=since, since=before[-1].start)
 

@@ -37,16 +37,20 @@ class Rerun:
     def value(self) -> float:
         return geometric_mean(self.values)
 
-    def outside(self, low: float, high: float) -> list[str] | None:
+    def outside(self, low: float, high: float, least: float | None = None) -> list[str] | None:
         """Returns None if the retest is within these limits, [] if it is outside on all nodes, and
-        the run's nodes if it is outside only on them."""
+        the run's nodes if it is outside only on them. `least`: the part of its launches that must
+        be outside; None: their mean must."""
         first = set(self.hosts[0])
         sides: dict[bool, list[bool]] = {True: [], False: []}  # on the same nodes, on others
         for value, hosts in zip(self.values, self.hosts, strict=True):
             sides[not first or bool(first & {*hosts})].append(not low <= value <= high)
         if sides[False] and all(sides[True]) and not any(sides[False]):
             return [*self.hosts[0]]
-        return None if low <= self.value <= high else []
+        if least is None:
+            return None if low <= self.value <= high else []
+        beyond = sum(map(sum, sides.values()))
+        return [] if beyond >= least * len(self.values) else None
 
 
 class Reruns:
@@ -193,7 +197,7 @@ def rule(verdict: RunVerdict, evidence: Evidence) -> RunVerdict:
             now = reruns.metric(row.key, row.better, row.absolute) or Rerun()
             for limit in filter(None, (row.limit, row.shared_limit)):
                 low, high = (0.0, limit) if row.better == "lower" else (limit, math.inf)
-                if (nodes := now.outside(low, high)) is not None:
+                if (nodes := now.outside(low, high, LIMITS.again)) is not None:
                     reason = Slower(**moved_values(row), rerun=now.value, nodes=tuple(nodes))
                     (alike if limit == row.shared_limit else confirmed).append(reason)
                     still += bool(row.shared)

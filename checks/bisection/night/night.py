@@ -151,7 +151,7 @@ def conclude(
     with night.survives("network not judged"):
         night.learn(network.measured(night.evidence, store, night.verdict))
     if store and night.run.session:
-        compare(night, store, against)
+        compare(night, store, against, budget > 0)
         look_back(night, store)
     left = max(until - time.monotonic(), 0.0) if budget else 0.0
     chosen = retest(night, left, partitions, store)
@@ -169,11 +169,11 @@ def named(sessions: str | None) -> str | None:
         return ",".join(session.uuid for session in select(sessions, store))
 
 
-def compare(night: Night, store: Store, against: str | None) -> None:
+def compare(night: Night, store: Store, against: str | None, retest: bool = True) -> None:
     """Sets the run beside other sessions, by default the earlier ones of its kind. If they cannot
     be compared, that is a trouble of the run."""
     with night.survives():
-        night.learn(judged_by.of_nights(night.evidence, store, night.run, against))
+        night.learn(judged_by.of_nights(night.evidence, store, night.run, against, retest))
 
 
 def measure_disturbed(night: Night, until: float) -> None:

@@ -275,6 +275,7 @@ def test_what_reframe_is_asked_for():
     [
         (run({"a": 1.3e-3}), "slower", Exit.SLOWER),
         (run({"a": 1.1e-3}), "remarks", Exit.OK),
+        (RunVerdict([*run({"a": 1.7e-3}).cases, *run({"a": 1e-3}).cases]), "remarks", Exit.OK),
         (run({"a": 8e-3}, disturbed=0.5), "outliers", Exit.NOT_MEASURED),
         (run({"a": 8e-3}, disturbed=0.2), "outliers", Exit.NOT_MEASURED),
         (RunVerdict(), "outliers", Exit.NOT_MEASURED),
