@@ -125,7 +125,7 @@ def run(name: str, row: configparser.SectionProxy, folder: Path, jobs: str) -> b
     values["path"] = os.environ["PATH"]
     for key, bring in (("packages", unpack), ("wheels", wheels)):
         if wanted := row.get(key, "").split():
-            values["root"] = bring(folder / "packages" / name, wanted, log)
+            values["root"] = bring(folder / "packages" / row.get("like", name), wanted, log)
 
     def words(key: str) -> "list[str]":
         return shlex.split(row.get(key, "").format(**values))
@@ -146,6 +146,9 @@ def run(name: str, row: configparser.SectionProxy, folder: Path, jobs: str) -> b
 def main(folder: str, jobs: str, *wanted: str) -> int:
     table = configparser.ConfigParser(interpolation=None)
     table.read(HERE / "combinations.ini")
+    for row in table.values():
+        for key, value in table[row.get("like", row.name)].items():
+            row.setdefault(key, value)
     names = table.sections()
     if unknown := sorted({*wanted} - {"--all", *names}):
         print(f"unknown: {' '.join(unknown)}; there are --all, {', '.join(names)}", file=sys.stderr)

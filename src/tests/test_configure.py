@@ -16,6 +16,7 @@ from kernel_run import long, main, run
 
 SOURCES = Path(__file__).parents[1]
 LAUNCHERS = [f"-DCMAKE_{language}_COMPILER_LAUNCHER=ccache" for language in ("C", "Fortran")]
+UNOPTIMISED = [f"-DCMAKE_{language}_FLAGS_RELEASE=-O0" for language in ("C", "Fortran")]
 NO_BLAS = "-DCMAKE_DISABLE_FIND_PACKAGE_BLAS=ON"
 NO_FFTW = "-DFFTW_OMP_LIBRARY=OFF"
 # A BLAS of 8-byte integers, as far as it is asked.
@@ -101,8 +102,8 @@ class Libraries(Configured, unittest.TestCase):
 
     @long
     def test_what_needs_none_is_built_and_right(self):
-        quick = [f"-DCMAKE_{language}_FLAGS_RELEASE=-O0" for language in ("C", "Fortran")]
-        code, text = self.configure(NO_BLAS, NO_FFTW, "-DBX_TESTS=ON", "-DBX_SMPIRUN=OFF", *quick)
+        tests = ("-DBX_TESTS=ON", "-DBX_SMPIRUN=OFF")
+        code, text = self.configure(NO_BLAS, NO_FFTW, *tests, *UNOPTIMISED)
         self.assertEqual(code, 0, text)
         self.build("launched")
         test = ["ctest", "--test-dir", self.folder / "build", "-j4", "--output-on-failure"]
@@ -182,7 +183,7 @@ class Cray(Configured, unittest.TestCase):
         return options
 
     def configured(self) -> None:
-        code, text = self.configure(*self.compilers())
+        code, text = self.configure(*self.compilers(), *UNOPTIMISED)
         self.assertEqual(code, 0, text)
         self.assertEqual(self.left_out(), {}, text)
         for library in ("BLAS: implicitly linked", "ScaLAPACK: linked by the compilers"):

@@ -35,7 +35,7 @@ ALL_UPLINKS = "; ".join(f"uplink 1 {spine} both 0.5 0" for spine in range(4))
 def test_a_fault_of_a_simulated_tree_is_named_exactly(tmp_path, hosts, spines, cables, named):
     """Of four leaf switches; all pairs of 16 hosts, and 16 rounds of 64."""
     case = "all" if hosts == 4 else "sampled"
-    options = ["--switches", "{switches}", "--case", case, "--samples", "1", "--bytes", "1000000"]
+    options = ["--switches", "{switches}", "--case", case, "--samples", "1", "--bytes", "250000"]
     outcome = launched("pairs", 4, hosts, spines, cables, *options)
     result = tmp_path / "result.json"
     result.write_text(json.dumps(outcome.result))

@@ -9,12 +9,18 @@ from bisection.core import paths
 from workshop.testbed import unavailable
 
 
-@pytest.fixture(scope="session", autouse=True)
-def recorded(record_testsuite_property):
-    """The scheduler's version and how the kernels were built, as properties of the JUnit file."""
+@pytest.fixture(scope="session")
+def made_of():
+    """The scheduler's version and how the kernels were built."""
     built = paths.home() / "build/built-with.json"
     if unavailable() or not built.exists():
-        return
+        return {}
     version = subprocess.run(["slurmctld", "-V"], capture_output=True, text=True).stdout
-    for name, value in {**json.loads(built.read_text()), "scheduler": version.strip()}.items():
-        record_testsuite_property(name, value)
+    return {**json.loads(built.read_text()), "scheduler": version.strip()}
+
+
+@pytest.fixture(autouse=True)
+def recorded(made_of, record_property):
+    """Properties of each test in the JUnit file: xdist's workers have none of their suite."""
+    for name, value in made_of.items():
+        record_property(name, value)
