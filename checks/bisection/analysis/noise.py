@@ -319,11 +319,11 @@ def levels(
     states = _states(visited, 2, LIMITS.several_part)
     listed: list[list[Level]] = []
     for _ in range(ROUNDS):
-        least = _limits(noise.df, max(a_year, LIMITS.listed_a_year))
+        least = needed_errors(noise.df, max(a_year, LIMITS.listed_a_year))
         listed = [_kept(v, cuts[row], noise, row, least[row]) for row, v in enumerate(nights)]
         cuts = [[level.start for level in of_row] for of_row in listed]
         noise = noise_beside(values, counts, cuts, ticks)
-    least = _limits(noise.df, a_year)
+    least = needed_errors(noise.df, a_year)
     for row, of_row in enumerate(listed):
         sure = {level.start for level in _kept(nights[row], cuts[row], noise, row, least[row])}
         for level in of_row:
@@ -371,7 +371,7 @@ def _packed(series: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     return np.take_along_axis(series, order, axis=1), order, known.sum(axis=1)
 
 
-def _limits(df: np.ndarray, a_year: float) -> np.ndarray:
+def needed_errors(df: np.ndarray, a_year: float) -> np.ndarray:
     """The standard errors that each series exceeds by chance, as often as all do `a_year`."""
     return -scipy.special.stdtrit(df, a_year / (YEAR * len(df) * LIMITS.trials))
 
@@ -524,30 +524,3 @@ def states_of(series: np.ndarray) -> float:
     cuts, _, noise = _proposed(values, counts, np.zeros(len(series)))
     nights = [row[:count] for row, count in zip(values, counts, strict=True)]
     return _states(_visits_of(nights, cuts, noise), 1, LIMITS.several_compared)
-
-
-def chance_of_alarm(
-    nights: int, step: float, size: float | np.ndarray, rho: float | np.ndarray, metrics: int
-) -> float | np.ndarray:
-    """The chance that a step is an alarm after so many nights.
-
-    Args:
-        nights: of the new level.
-        step: logarithm of the new level over the old one, which lasted LIMITS.usual_nights.
-        size: standard deviation of the logarithm between nights, of one metric or several.
-        rho: correlation of neighbouring nights.
-        metrics: of the table.
-    """
-    usual = LIMITS.usual_nights
-    least = _limits(np.full(metrics, usual), LIMITS.false_alarms)
-    error = size * np.sqrt(mean_variance(nights, rho) + mean_variance(usual, rho))
-    return scipy.special.ndtr(step / error - least[0])
-
-
-def nights_until(
-    step: float, size: float, rho: float, metrics: int, least: int = LIMITS.level
-) -> int | None:
-    """How many nights of a new level it takes until half of such changes are found, from `least`
-    on; None if none within LIMITS.latest_nights. Other arguments as of chance_of_alarm()."""
-    nights = range(least, LIMITS.latest_nights + 1)
-    return next((n for n in nights if chance_of_alarm(n, step, size, rho, metrics) >= 0.5), None)

@@ -15,7 +15,8 @@ from scipy.stats import binom
 
 from bisection.analysis.events import events_of, tables_of
 from bisection.analysis.histories import History
-from bisection.analysis.noise import levels, nights_until
+from bisection.analysis.noise import levels
+from bisection.analysis.power import nights_until
 from bisection.report import words
 from bisection.store.database import Metric, Session, StoredTest
 
