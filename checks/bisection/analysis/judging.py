@@ -2,7 +2,7 @@
 
 import math
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from statistics import median
 
 import numpy as np
@@ -10,10 +10,10 @@ import scipy  # its parts load when they are used
 
 from bisection.analysis.histories import nights_of
 from bisection.analysis.model import Row
-from bisection.analysis.observations import Jobs
+from bisection.analysis.observations import Jobs, by_night, spread_of
 from bisection.analysis.power import Power
 from bisection.analysis.shared_factors import ALL, LEAST, MetricShifts, Shared, evidence
-from bisection.analysis.statistics import exp, scale
+from bisection.analysis.statistics import exp
 from bisection.core.reasons.base import Reason, Text
 from bisection.core.reasons.performance import (
     NOISE,
@@ -48,9 +48,9 @@ def judge_rows(
         if row.unit in COUNTED:
             _count(row, *jobs)
             continue
-        nights = [_by_night(side, numbers) for side, numbers in zip(jobs, night, strict=True)]
+        nights = [by_night(side, numbers) for side, numbers in zip(jobs, night, strict=True)]
         values = [[v for of_session in side.values() for v in of_session] for side in jobs]
-        row.before.spread, row.after.spread = (_spread(list(side.values())) for side in nights)
+        row.before.spread, row.after.spread = (spread_of(list(side.values())) for side in nights)
         if min(map(len, nights)) >= LIMITS.fewest:
             row.scope = Scope.MACHINE
             places[row.system, row.partition].append((row, nights))
@@ -59,19 +59,17 @@ def judge_rows(
             by_jobs.append((row, [dict(enumerate(side)) for side in values]))
         else:
             old, new = (math.log(median(side.values())) for side in nights)
-            _set_ratio(row, (new - old) * (1 if row.better == "lower" else -1))
+            row.set_costs((new - old) * row.sign)
             row.rule(Verdict.INCONCLUSIVE, _too_few(row))
     tables = [_Table(members) for members in places.values()]
-    for table, p in zip(tables, adjusted([table.seen for table in tables]), strict=True):
-        table.rule(p)
-    if by_jobs:
-        table = _Table(by_jobs, shared=False)
-        starts = [session.start for side in sides for session in side]
-        same_day = max(starts) - min(starts) < 3600 * LIMITS.day
-        # What nights may differ by themselves, where too few are known to see it.
-        differ = LIMITS.margin if same_day else LIMITS.unknown_nights
-        (p,) = adjusted([table.seen])
-        table.rule(p, least=math.log1p(differ))
+    starts = [session.start for side in sides for session in side]
+    same_day = max(starts) - min(starts) < 3600 * LIMITS.day
+    # What nights may differ by themselves, where too few are known to see it.
+    differ = math.log1p(LIMITS.margin if same_day else LIMITS.unknown_nights)
+    few = [_Table(by_jobs, shared=False, least=differ)] if by_jobs else []
+    for alike in filter(None, (tables, few)):
+        for table, p in zip(alike, adjusted([each.seen for each in alike]), strict=True):
+            table.rule(p)
     if not tables:
         return [], None
     noise = np.hstack([table.noise for table in tables])
@@ -84,11 +82,13 @@ Values = list[dict[int, float]]  # before and after: the number of a night, or o
 
 
 class _Table:
-    """Rows that are judged together."""
+    """Rows that are judged together. `least`: logarithm of the change that must be exceeded."""
 
-    def __init__(self, members: Sequence[tuple[Row, Values]], shared: bool = True) -> None:
-        self.rows = [row for row, _ in members]
-        signs = np.array([[1 if row.better == "lower" else -1] for row in self.rows])
+    def __init__(
+        self, members: Sequence[tuple[Row, Values]], shared: bool = True, least: float = 0.0
+    ) -> None:
+        self.rows, self.least = [row for row, _ in members], least
+        signs = np.array([[row.sign] for row in self.rows])
         self.costs = []
         for side in (0, 1):
             at = sorted({number for _, pair in members for number in pair[side]})
@@ -119,24 +119,23 @@ class _Table:
             of=int((~ratios & (every | (kernels == shift.kernel))).sum()),
         )
 
-    def rule(self, p: np.ndarray, least: float = 0.0) -> None:
-        """Rules on the rows, by adjusted p-values, [rows]. `least`: logarithm of the change that
-        must be exceeded for sure."""
+    def rule(self, p: np.ndarray) -> None:
+        """Rules on the rows, by adjusted p-values, [rows]."""
         seen = self.seen
         margin, states = margins(seen), seen.states
         ranges = [np.nanmax(costs, axis=1) - np.nanmin(costs, axis=1) for costs in self.costs]
         constant = np.min(ranges, axis=0) < 1e-12
         for i, (row, verdict) in enumerate(zip(self.rows, decide(seen, p), strict=True)):
             low, high = float(seen.low[i]), float(seen.high[i])
-            _set_ratio(row, float(seen.estimate[i]), low, high)
+            row.set_costs(float(seen.estimate[i]), low, high)
             row.p = float(p[i])
             if states.two[i]:
                 before, after = states.share[:, i].tolist()
                 gap = math.exp(states.gap[i])
                 row.states = TwoStates(gap=gap, before=before, after=after)
             reason: Reason | None = row.states if verdict != Verdict.UNCHANGED else None
-            if verdict in CHANGED and max(low, -high) < least:
-                verdict, within = Verdict.INCONCLUSIVE, f"within the {math.expm1(least):.0%}"
+            if verdict in CHANGED and max(low, -high) < self.least:
+                verdict, within = Verdict.INCONCLUSIVE, f"within the {math.expm1(self.least):.0%}"
                 reason = Inconclusive(f"{within} that so few nights can differ", group=TOO_FEW)
             elif verdict == Verdict.INCONCLUSIVE and not reason:
                 group, text = SMALL, f"a change below the {math.expm1(margin[i]):.0%} that counts"
@@ -162,8 +161,6 @@ def adjusted(tables: Sequence[MetricShifts]) -> list[np.ndarray]:
     Metrics whose factor has shifted for sure are adjusted by themselves: they would make it easier
     for the others, of which none may have shifted.
     """
-    if not tables:
-        return []
     p = np.concatenate([table.p for table in tables])
     followed = np.concatenate([table.followed for table in tables])
     for here in (followed, ~followed):
@@ -194,31 +191,6 @@ def decide(seen: MetricShifts, p: np.ndarray) -> np.ndarray:
     verdicts[changed & (side > 0)] = Verdict.REGRESSED
     verdicts[changed & (-seen.estimate >= margin)] = Verdict.IMPROVED
     return verdicts
-
-
-# ---- observations ----
-
-
-def _by_night(jobs: Jobs, night: Mapping[int, int]) -> dict[int, float]:
-    """The number of a night -> the median of its sessions, each by the median of its jobs."""
-    nights = defaultdict(list)
-    for session, values in jobs.items():
-        nights[night[session]].append(median(values))
-    return {number: median(values) for number, values in sorted(nights.items())}
-
-
-def _spread(values: Sequence[float]) -> float:
-    """The robust standard deviation of the logarithms, for few values made larger."""
-    logs = np.log(values)
-    return float(scale(logs - np.median(logs))) * (1 + 1 / max(len(logs) - 1, 1))
-
-
-def _set_ratio(row: Row, *cost: float) -> None:
-    """Sets a row's ratio, with its interval if there is one, by logarithms of its slow-down."""
-    sign = 1 if row.better == "lower" else -1
-    row.ratio, *bounds = (exp(sign * part) for part in cost)
-    if bounds:
-        row.low, row.high = sorted(bounds)
 
 
 def _count(row: Row, was: Jobs, now: Jobs) -> None:

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from bisection.analysis.statistics import exp
 from bisection.core.format import change
 from bisection.core.identity import MetricId
 from bisection.core.reasons.base import Reason
@@ -56,6 +57,17 @@ class Row(MetricId):
 
     def rule(self, verdict: Verdict, reason: Reason | None = None) -> None:
         self.verdict, self.reason = verdict, reason
+
+    @property
+    def sign(self) -> int:
+        """Of the logarithm of a value that is a cost."""
+        return 1 if self.better == "lower" else -1
+
+    def set_costs(self, *cost: float) -> None:
+        """Sets the ratio, with its interval if there is one, by logarithms of the slow-down."""
+        self.ratio, *ends = (exp(self.sign * part) for part in cost)
+        if ends:
+            self.low, self.high = sorted(ends)
 
     @property
     def is_of_other_ranks(self) -> bool:

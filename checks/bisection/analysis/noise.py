@@ -9,7 +9,6 @@ the table where a metric has few nights. METHODS.md of the workshop says what ea
 All arrays are of logarithms of costs, [metrics, nights]; NaN: not measured.
 """
 
-import itertools
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -88,34 +87,27 @@ def mean_variance(nights: np.ndarray | float, rho: np.ndarray | float) -> np.nda
 class Tails:
     """How often nights without a change are so far off: those of the table, and each metric's own.
 
-    Far off the table's follow a power law through its largest two hundredth part (Hill 1975); they
-    are never lighter than normal. They count as LIMITS.tail_nights of a metric's nights.
+    The table's are as normal, and beyond its largest two hundredth part no lighter than the power
+    law through that (Hill 1975). They count as LIMITS.tail_nights of a metric's nights.
 
     Args:
         off: beside levels, in scales, [metrics, nights].
     """
 
     def __init__(self, off: np.ndarray) -> None:
-        sizes = np.abs(off)
-        self.own = np.sort(np.where(np.isfinite(sizes), sizes, np.inf), axis=1)
-        self.counts = np.isfinite(sizes).sum(axis=1)
-        self.all = np.sort(sizes[np.isfinite(sizes)])
-        top = np.maximum(self.all[-max(len(self.all) // 200, 10) :], TINY)
-        self.start, self.share = top[0], len(top) / len(self.all)
+        self.own, self.counts = np.sort(np.abs(off), axis=1), np.isfinite(off).sum(axis=1)
+        every = np.sort(self.own[np.isfinite(self.own)])
+        top = np.maximum(every[-max(len(every) // 200, 10) :], TINY)
+        self.start, self.share = top[0], len(top) / len(every)
         self.power = 1 / max(float(np.mean(np.log(top / top[0]))), 0.1)
-
-    def chance(self, row: int, far: np.ndarray) -> np.ndarray:
-        """That a night of a metric is as many scales off, to either side."""
-        table = 1 - np.searchsorted(self.all, far) / len(self.all)
-        law = self.share * (np.maximum(far, self.start) / self.start) ** -self.power
-        table = np.maximum(np.where(far > self.start, law, table), 2 * scipy.special.ndtr(-far))
-        count, worth = self.counts[row], LIMITS.tail_nights
-        mine = count - np.searchsorted(self.own[row, :count], far)
-        return (mine + worth * table) / (count + worth)
 
     def scores(self, row: int, off: np.ndarray) -> np.ndarray:
         """Normal scores of nights of a metric that are so many scales off."""
-        chance = np.clip(self.chance(row, np.abs(off)), 1e-12, 1)
+        far, count, worth = np.abs(off), self.counts[row], LIMITS.tail_nights
+        law = self.share * (np.maximum(far, self.start) / self.start) ** -self.power
+        table = np.maximum(np.where(far > self.start, law, 0), 2 * scipy.special.ndtr(-far))
+        own = count - np.searchsorted(self.own[row, :count], far)
+        chance = np.clip((own + worth * table) / (count + worth), 1e-12, 1)
         return np.sign(off) * -scipy.special.ndtri(chance / 2)
 
 
@@ -188,20 +180,18 @@ def differences(
     size, df = pooled(size, np.maximum(independent(total - 2, rho), 3))
     far = cut * size[:, None]
     nearer = [np.nanmean(np.clip(side, -far, far), axis=1) for side in off]
-    old, new = middles + nearer
+    (estimate,) = np.diff(middles + nearer, axis=0)
     # Beside white noise or states, levels wander for longer than AR(1) says.
     wander = 1 + LIMITS.wander * rho * np.maximum(LIMITS.wander_below - rho, 0)
-    parts = [wander * mean_variance(nights, rho) for nights in counts]
+    parts = wander * np.array([mean_variance(nights, rho) for nights in counts])
     # A louder side counts by its own variance (Welch 1947), drawn to that of both.
-    pool = LIMITS.loud_pool
-    loud = [(spread(side, cut) / size) ** 2 for side in off]
-    shares = [(pool + n * ratio) / (pool + n) for n, ratio in zip(counts, loud, strict=True)]
-    own = [share * part for share, part in zip(shares, parts, strict=True)]
-    louder = sum(own) > LIMITS.louder_side * sum(parts)
-    error = size * np.sqrt(np.where(louder, sum(own), sum(parts)))
-    welch = sum(own) ** 2 / sum(part**2 / n for part, n in zip(own, counts, strict=True))
+    loud = np.array([spread(side, cut) / size for side in off]) ** 2
+    own = parts * (LIMITS.loud_pool + counts * loud) / (LIMITS.loud_pool + counts)
+    louder = own.sum(axis=0) > parts.sum(axis=0)
+    error = size * np.sqrt(np.where(louder, own, parts).sum(axis=0))
+    welch = own.sum(axis=0) ** 2 / (own**2 / counts).sum(axis=0)
     df = np.where(louder, np.minimum(df, welch), df)
-    p = 2 * scipy.special.stdtr(df, -np.abs(new - old) / error)
+    p = 2 * scipy.special.stdtr(df, -np.abs(estimate) / error)
     between, apart = middles.mean(axis=0), np.abs(np.diff(middles, axis=0)[0])
     above = np.array([(side > between[:, None]).sum(axis=1) for side in sides])
     crossed = np.min([above, counts - above], axis=1).sum(axis=0) > 0
@@ -209,7 +199,7 @@ def differences(
     for row in np.flatnonzero(doubtful):
         table = np.array([above[:, row], (counts - above)[:, row]])
         p[row] = max(p[row], scipy.stats.fisher_exact(table).pvalue)
-    return Differences(new - old, error, df, p, size, rho)
+    return Differences(estimate, error, df, p, size, rho)
 
 
 # ---- what metrics share ----
@@ -315,8 +305,8 @@ def levels(
     ticks = np.zeros(len(rows)) if ticks is None else ticks[rows]
     cuts, drifts, noise = _proposed(values, counts, ticks)
     nights = [row[:count] for row, count in zip(values, counts, strict=True)]
-    visited = _visits_of(nights, cuts, noise)
-    states = _states(visited, 2, LIMITS.several_part)
+    visits = [_visits(*each) for each in zip(nights, cuts, noise.size, strict=True)]
+    states = _states(visits, 2, LIMITS.several_part)
     listed: list[list[Level]] = []
     for _ in range(ROUNDS):
         least = needed_errors(noise.df, max(a_year, LIMITS.listed_a_year))
@@ -325,17 +315,15 @@ def levels(
         noise = noise_beside(values, counts, cuts, ticks)
     least = needed_errors(noise.df, a_year)
     for row, of_row in enumerate(listed):
-        sure = {level.start for level in _kept(nights[row], cuts[row], noise, row, least[row])}
         for level in of_row:
-            level.sure = level.start in sure
-        size, been = float(noise.size[row]), visited[row][0]
+            level.sure = level.errors >= least[row]
         for level in reversed(of_row):
             until = nights[row][: level.right]
-            _judge_newest(level, until, mild[row], been, states, size)
+            _judge_newest(level, until, mild[row], visits[row], states, noise.size[row])
             if counts[row] - level.start >= LIMITS.level:
                 break  # a night or two do not end the level before
-        slope = float(drifts[row])
-        result[rows[row]] = Levels(of_row, float(noise.rho[row]), slope or None)
+        drift = float(drifts[row]) or None
+        result[rows[row]] = Levels(of_row, float(noise.rho[row]), drift)
     return result
 
 
@@ -343,7 +331,7 @@ def _judge_newest(
     level: Level,
     values: np.ndarray,
     mild: np.ndarray,
-    been: list[tuple[int, int, float]],
+    visits: "_Visits",
     states: float,
     size: float,
 ) -> None:
@@ -357,11 +345,11 @@ def _judge_newest(
     repeated = (np.nan_to_num(mild[level.start : len(values)], nan=-np.inf) > middle).sum()
     enough = level.sure and len(values) - level.start >= LIMITS.level
     worse = level.step > states and (enough or repeated >= LIMITS.level_repeated)
+    as_bad = visits.medians > max(middle, now - max(LEAST, size))
+    nights = visits.nights[as_bad & (visits.ends <= level.start)].sum()
     short = level.start - level.left < LIMITS.level_long
-    as_bad = max(middle, now - max(LEAST, size))
-    nights = sum(n for end, n, median in been if median > as_bad and end <= level.start)
-    level.back = level.step > 0 and nights > 0 and (nights < LIMITS.level_long or short)
-    level.alarm = worse and not level.back
+    level.back = bool(level.step > 0 and nights > 0 and (nights < LIMITS.level_long or short))
+    level.alarm = bool(worse and not level.back)
 
 
 def _packed(series: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -381,45 +369,43 @@ def _proposed(
 ) -> tuple[list[list[int]], np.ndarray, Noise]:
     """Cuts that may be, the drift per night that was taken from `values` (0: none), the noise."""
     size = np.maximum(spread(np.diff(values, axis=1)) / math.sqrt(2), ticks / math.sqrt(12))
-    rho, drifts = np.full(len(values), 0.3), np.zeros(len(values))
-    for attempt in range(2):
-        middle, far = _around(values, 2), LIMITS.level_cut * size[:, None]
-        cut = middle + np.clip(values - middle, -far, far)
-        penalty = LIMITS.level_penalty / independent(1, rho)
-        cuts: list[list[int]] = [[] for _ in values]
-        for begin in range(0, values.shape[1], BLOCK):
-            part = cut[:, begin : begin + BLOCK] / size[:, None]
-            inside = np.clip(counts - begin, 0, part.shape[1])
-            for row, inner in enumerate(_partitioned(part, inside, penalty)):
-                outer = [begin] if 0 < begin < counts[row] else []
-                cuts[row] += outer + [begin + place for place in inner]
-        if not attempt:
-            drifts = np.array([_drift(c[:n], s) for c, n, s in zip(cut, counts, cuts, strict=True)])
-            values -= drifts[:, None] * np.arange(values.shape[1])
-        noise = noise_beside(values, counts, cuts, ticks)
-        size, rho = noise.size, noise.rho
-    return cuts, drifts, noise
+    clear = _without_spikes(values, size)
+    cuts = _partitioned(clear, counts, size, np.full(len(values), 0.3))
+    parts = zip(clear, counts, cuts, strict=True)
+    drifts = np.array([_drift(row[:count], starts) for row, count, starts in parts])
+    values -= drifts[:, None] * np.arange(values.shape[1])
+    noise = noise_beside(values, counts, cuts, ticks)
+    cuts = _partitioned(_without_spikes(values, noise.size), counts, noise.size, noise.rho)
+    return cuts, drifts, noise_beside(values, counts, cuts, ticks)
 
 
-def _partitioned(values: np.ndarray, counts: np.ndarray, penalty: np.ndarray) -> list[list[int]]:
-    """The cuts of each row that minimise squares about the means, and a penalty per cut."""
+def _without_spikes(values: np.ndarray, size: np.ndarray) -> np.ndarray:
+    middle, far = _around(values, 2), LIMITS.level_cut * size[:, None]
+    return middle + np.clip(values - middle, -far, far)
+
+
+def _partitioned(
+    values: np.ndarray, counts: np.ndarray, size: np.ndarray, rho: np.ndarray
+) -> list[list[int]]:
+    """The cuts of each row that minimise squares about the means, and a penalty per cut. Every
+    BLOCK nights there is one, so that long series take no longer."""
     rows, nights = values.shape
-    known, zero = np.nan_to_num(values), np.zeros((rows, 1))
+    known, zero = np.nan_to_num(values / size[:, None]), np.zeros((rows, 1))
     sums, squares = (np.hstack([zero, np.cumsum(known**power, axis=1)]) for power in (1, 2))
     best, last = np.zeros((rows, nights + 1)), np.zeros((rows, nights + 1), int)
+    penalty = LIMITS.level_penalty / independent(1, rho)
     for end in range(1, nights + 1):
-        lengths = end - np.arange(end)
-        cost = best[:, :end] - squares[:, :end]
-        cost -= (sums[:, end, None] - sums[:, :end]) ** 2 / lengths
-        last[:, end] = cost.argmin(axis=1)
+        starts = np.arange((end - 1) // BLOCK * BLOCK, end)
+        cost = best[:, starts[0] : end] - squares[:, starts[0] : end]
+        cost -= (sums[:, end, None] - sums[:, starts[0] : end]) ** 2 / (end - starts)
+        last[:, end] = starts[cost.argmin(axis=1)]
         best[:, end] = cost.min(axis=1) + squares[:, end] + penalty
     cuts = []
     for row, end in enumerate(counts.tolist()):
-        starts = []
-        while end > 0:
-            end = int(last[row, end])
-            starts.append(end)
-        cuts.append(starts[-2::-1])
+        inner = [int(last[row, end])]
+        while inner[-1]:
+            inner.append(int(last[row, inner[-1]]))
+        cuts.append(inner[-2::-1])
     return cuts
 
 
@@ -441,7 +427,7 @@ def _drift(values: np.ndarray, cuts: list[int]) -> float:
 
 
 def _kept(
-    values: np.ndarray, starts: list[int], noise: Noise, row: int, least: float
+    values: np.ndarray, starts: Sequence[int], noise: Noise, row: int, least: float
 ) -> list[Level]:
     """The levels of a series that have evidence enough, the weakest taken back one by one."""
     starts = list(starts)
@@ -449,16 +435,17 @@ def _kept(
         edges = [0, *starts, len(values)]
         parts = zip(edges, starts, edges[2:], strict=False)
         new = [Level(start, left, right) for left, start, right in parts]
-        strengths = [_strength(values, level, noise, row, least) for level in new]
-        weakest = int(np.argmin(strengths))
-        if strengths[weakest] >= 1:
+        for level in new:
+            _weigh(level, values, noise, row)
+        weakest = min(new, key=lambda level: level.errors)
+        if weakest.errors >= least:
             return new
-        del starts[weakest]
+        starts.remove(weakest.start)
     return []
 
 
-def _strength(values: np.ndarray, level: Level, noise: Noise, row: int, least: float) -> float:
-    """The evidence for a level, in units of what it needs at `least`; sets its step and errors.
+def _weigh(level: Level, values: np.ndarray, noise: Noise, row: int) -> None:
+    """Sets the step of a level and the standard errors between it and the one before.
 
     Nights of the shorter side are scored by the tails, from the median of the longer one. They are
     louder if the nights near the change are: their variance is drawn towards the usual one.
@@ -467,7 +454,8 @@ def _strength(values: np.ndarray, level: Level, noise: Noise, row: int, least: f
     level.step = float(np.median(right) - np.median(left))
     passing = len(left) < LIMITS.level or (len(right) < LIMITS.level and level.right < len(values))
     if passing or abs(level.step) < LEAST:  # spikes are no levels, but the newest may become one
-        return abs(level.step) - HUGE
+        level.errors = abs(level.step) - HUGE
+        return
     few, many, side = (right, left, 1) if len(right) <= len(left) else (left, right, -1)
     near = many[-LIMITS.loud_near :] if side > 0 else many[: LIMITS.loud_near]
     size, rho, cut = noise.size[row], noise.rho[row], LIMITS.level_cut
@@ -475,44 +463,41 @@ def _strength(values: np.ndarray, level: Level, noise: Noise, row: int, least: f
     for part in (near, few):
         squares = (np.clip((part - np.median(part)) / size, -cut, cut) ** 2).sum()
         louder = max(louder, (LIMITS.loud_pool + squares) / (LIMITS.loud_pool + len(part) - 1))
-    louder = math.sqrt(louder)
-    scores = noise.tails.scores(row, side * (few - np.median(many)) / (size * louder))
-    error = math.sqrt(mean_variance(len(few), rho) + mean_variance(len(many), rho))
-    error *= math.sqrt(1 + LIMITS.wander * max(rho - LIMITS.wander_above, 0))  # levels wander, too
-    level.errors = float(scores.mean()) / error * math.copysign(1, level.step)
-    return level.errors / least
+    off = side * (few - np.median(many)) / (size * math.sqrt(louder))
+    variance = mean_variance(len(few), rho) + mean_variance(len(many), rho)
+    variance *= 1 + LIMITS.wander * max(rho - LIMITS.wander_above, 0)  # levels wander, too
+    errors = float(noise.tails.scores(row, off).mean()) / math.sqrt(variance)
+    level.errors = errors if level.step > 0 else -errors
 
 
-_Visits = tuple[list[tuple[int, int, float]], list[float]]
+@dataclass
+class _Visits:
+    """Where a series has been: of each level the night after it, its nights and median; and by how
+    much the series was elsewhere and came back, [returns]."""
+
+    ends: np.ndarray
+    nights: np.ndarray
+    medians: np.ndarray
+    gaps: np.ndarray
 
 
 def _visits(values: np.ndarray, starts: list[int], size: float) -> _Visits:
-    """Where a series has been: the night after each level, its nights and median; and by how much
-    it was elsewhere and came back."""
-    parts = np.split(values, starts)
-    lengths = [len(part) for part in parts]
-    middle = [float(np.median(part)) for part in parts]
-    gaps = []
-    turns = itertools.pairwise(itertools.pairwise(middle))
-    for ((before, here), (_, after)), nights in zip(turns, lengths[1:], strict=False):
-        gap = min(abs(here - before), abs(here - after))
-        same_side = (here - before) * (here - after) > 0
-        is_return = same_side and abs(before - after) < abs(here - before) / 2
-        if is_return and nights >= LIMITS.level and gap > max(LEAST, LIMITS.states_apart * size):
-            gaps.append(gap)
-    ends = [*starts, len(values)]
-    return list(zip(ends, lengths, middle, strict=True)), gaps
+    ends = np.array([*starts, len(values)])
+    nights = np.diff(ends, prepend=0)
+    middle = np.array([np.median(part) for part in np.split(values, starts)])
+    there, back = np.diff(middle)[:-1], np.diff(middle)[1:]
+    gaps = np.minimum(np.abs(there), np.abs(back))
+    is_return = (there * back < 0) & (np.abs(there + back) < np.abs(there) / 2)
+    is_return &= nights[1:-1] >= LIMITS.level
+    is_return &= gaps > max(LEAST, LIMITS.states_apart * size)
+    return _Visits(ends, nights, middle, gaps[is_return])
 
 
-def _visits_of(nights: Sequence[np.ndarray], cuts: list[list[int]], noise: Noise) -> list[_Visits]:
-    return [_visits(*part) for part in zip(nights, cuts, noise.size.tolist(), strict=True)]
-
-
-def _states(visited: Sequence[_Visits], returns: int, part: float) -> float:
+def _states(visits: Sequence[_Visits], returns: int, part: float) -> float:
     """How far a new level must be from the one before, where many metrics of a table went and came
     back so often: a step as large is no news there."""
-    gaps = [each for _, each in visited if len(each) >= returns]
-    if len(gaps) < max(2, part * len(visited)):
+    gaps = [each.gaps for each in visits if len(each.gaps) >= returns]
+    if len(gaps) < max(2, part * len(visits)):
         return 0.0
     return LIMITS.states_beyond * float(np.median(np.concatenate(gaps)))
 
@@ -522,5 +507,6 @@ def states_of(series: np.ndarray) -> float:
     these nights; 0 if few did. `series`: [metrics, nights], with nights of each."""
     values, _, counts = _packed(series)
     cuts, _, noise = _proposed(values, counts, np.zeros(len(series)))
-    nights = [row[:count] for row, count in zip(values, counts, strict=True)]
-    return _states(_visits_of(nights, cuts, noise), 1, LIMITS.several_compared)
+    parts = zip(values, counts, cuts, noise.size, strict=True)
+    visits = [_visits(row[:count], starts, size) for row, count, starts, size in parts]
+    return _states(visits, 1, LIMITS.several_compared)
