@@ -121,18 +121,14 @@ class Noise:
     tails: Tails
 
 
-def noise_beside(
-    values: np.ndarray, counts: np.ndarray, cuts: list[list[int]], ticks: np.ndarray
-) -> Noise:
-    """The noise beside the medians between cuts; `values` are packed. No value is known better than
-    its tick (Sheppard 1898)."""
+def noise_beside(values: np.ndarray, counts: np.ndarray, cuts: list[list[int]]) -> Noise:
+    """The noise beside the medians between cuts; `values` are packed."""
     rest = np.full(values.shape, np.nan)
     for row, starts in enumerate(cuts):
         for part in np.split(np.arange(counts[row]), starts):
             rest[row, part] = values[row, part] - np.median(values[row, part])
     taken = np.array([1 + len(starts) for starts in cuts])
     size = spread(rest, LIMITS.level_cut) * np.sqrt(counts / np.maximum(counts - taken, 1))
-    size = np.maximum(size, ticks / math.sqrt(12))
     rho = correlation(rest, size)
     df = np.maximum(independent(counts, rho) - 2, 3)
     return Noise(size, df, rho, Tails(rest / size[:, None]))
@@ -279,7 +275,6 @@ class Levels:
 def levels(
     series: np.ndarray,
     a_year: float = LIMITS.false_alarms,
-    ticks: np.ndarray | None = None,
     mildest: np.ndarray | None = None,
 ) -> list[Levels]:
     """Finds the levels of series that belong together.
@@ -290,7 +285,6 @@ def levels(
     Args:
         series: logarithms of costs, [series, nights]; NaN: missing.
         a_year: how many false alarms all of them may have in a year of nights.
-        ticks: the least distance of two unequal values of each series, [series]; None: 0.
         mildest: of the launches of each night that was repeated, [series, nights]; NaN: was not.
     """
     result = [Levels([]) for _ in series]
@@ -302,8 +296,7 @@ def levels(
     values, order, counts = _packed(series[rows])
     mild = np.full(series.shape, np.nan) if mildest is None else mildest
     mild = np.take_along_axis(mild[rows], order, axis=1)
-    ticks = np.zeros(len(rows)) if ticks is None else ticks[rows]
-    cuts, drifts, noise = _proposed(values, counts, ticks)
+    cuts, drifts, noise = _proposed(values, counts)
     nights = [row[:count] for row, count in zip(values, counts, strict=True)]
     visits = [_visits(*each) for each in zip(nights, cuts, noise.size, strict=True)]
     states = _states(visits, 2, LIMITS.several_part)
@@ -312,7 +305,7 @@ def levels(
         least = needed_errors(noise.df, max(a_year, LIMITS.listed_a_year))
         listed = [_kept(v, cuts[row], noise, row, least[row]) for row, v in enumerate(nights)]
         cuts = [[level.start for level in of_row] for of_row in listed]
-        noise = noise_beside(values, counts, cuts, ticks)
+        noise = noise_beside(values, counts, cuts)
     least = needed_errors(noise.df, a_year)
     for row, of_row in enumerate(listed):
         for level in of_row:
@@ -364,19 +357,17 @@ def needed_errors(df: np.ndarray, a_year: float) -> np.ndarray:
     return -scipy.special.stdtrit(df, a_year / (YEAR * len(df) * LIMITS.trials))
 
 
-def _proposed(
-    values: np.ndarray, counts: np.ndarray, ticks: np.ndarray
-) -> tuple[list[list[int]], np.ndarray, Noise]:
+def _proposed(values: np.ndarray, counts: np.ndarray) -> tuple[list[list[int]], np.ndarray, Noise]:
     """Cuts that may be, the drift per night that was taken from `values` (0: none), the noise."""
-    size = np.maximum(spread(np.diff(values, axis=1)) / math.sqrt(2), ticks / math.sqrt(12))
+    size = spread(np.diff(values, axis=1)) / math.sqrt(2)
     clear = _without_spikes(values, size)
     cuts = _partitioned(clear, counts, size, np.full(len(values), 0.3))
     parts = zip(clear, counts, cuts, strict=True)
     drifts = np.array([_drift(row[:count], starts) for row, count, starts in parts])
     values -= drifts[:, None] * np.arange(values.shape[1])
-    noise = noise_beside(values, counts, cuts, ticks)
+    noise = noise_beside(values, counts, cuts)
     cuts = _partitioned(_without_spikes(values, noise.size), counts, noise.size, noise.rho)
-    return cuts, drifts, noise_beside(values, counts, cuts, ticks)
+    return cuts, drifts, noise_beside(values, counts, cuts)
 
 
 def _without_spikes(values: np.ndarray, size: np.ndarray) -> np.ndarray:
@@ -506,7 +497,7 @@ def states_of(series: np.ndarray) -> float:
     """The step that is no news in a table, as many of its metrics went as far and came back within
     these nights; 0 if few did. `series`: [metrics, nights], with nights of each."""
     values, _, counts = _packed(series)
-    cuts, _, noise = _proposed(values, counts, np.zeros(len(series)))
+    cuts, _, noise = _proposed(values, counts)
     parts = zip(values, counts, cuts, noise.size, strict=True)
     visits = [_visits(row[:count], starts, size) for row, count, starts, size in parts]
     return _states(visits, 1, LIMITS.several_compared)

@@ -8,10 +8,11 @@ stays an alarm until the metrics recover, or until `--accept EVENT` accepts its 
 import argparse
 from collections.abc import Sequence
 
-from bisection.analysis.events import events_of, tables_of
+from bisection.analysis.events import events_of
 from bisection.analysis.explain import explain_points
 from bisection.analysis.histories import histories, usual
 from bisection.analysis.model import Event
+from bisection.analysis.night_tables import tables_of
 from bisection.core import paths
 from bisection.core.format import number_from, printable, regex
 from bisection.core.thresholds import LIMITS

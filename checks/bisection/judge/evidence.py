@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from bisection.analysis.comparison import compare
 from bisection.analysis.environment import changes
-from bisection.analysis.events import events_of, tables_of
+from bisection.analysis.events import events_of
 from bisection.analysis.explain import explain_points
 from bisection.analysis.histories import drawn, histories, regular
 from bisection.analysis.model import (
@@ -17,6 +17,7 @@ from bisection.analysis.model import (
     Event,
     Suspect,
 )
+from bisection.analysis.night_tables import tables_of
 from bisection.analysis.nodes import recent, suspects
 from bisection.analysis.outlying import FEW_SAMPLES
 from bisection.analysis.retest_plan import Plan
