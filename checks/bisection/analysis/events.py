@@ -61,7 +61,7 @@ def _of_table(table: NightTable, a_year: float) -> list[Event]:
     events: list[Event] = []
     for values, rows, test, of_series in zip(series, members, tests, its_levels, strict=True):
         traces += [_trace(values, rows, test, level, of_series) for level in of_series.new]
-        if of_series.drift is not None:  # of all together, from the first night on
+        if of_series.drift:  # of all together, from the first night on
             drift = {"drift": math.exp(of_series.drift), "nights": len(table.sessions) - 1}
             events.append(_event(table, rows, (0, 0, 0), **drift))
     for chances, together in _together(traces):
@@ -113,31 +113,25 @@ def _event(
 def _trace(
     values: np.ndarray, rows: np.ndarray, test: object, level: Level, of_series: Levels
 ) -> _Trace:
-    """A change of level with the likelihood of each night of the table."""
+    """A change of level, with the logarithm of the likelihood that it was in each night of the
+    table; -inf outside of the level and the one before."""
     known = np.flatnonzero(np.isfinite(values))
-    clear = values[known] - (of_series.drift or 0.0) * np.arange(len(known))
-    logs = np.full(len(values), -np.inf)
-    following = np.searchsorted(known, np.arange(known[-1] + 1))  # a night without a value is as
-    logs[: known[-1] + 1] = _likelihood(clear, level, of_series.rho)[following]  # the next with one
-    left, right = known[level.left], known[level.right - 1] + 1
-    return _Trace(rows, test, replace(level, left=int(left), right=int(right)), logs)
-
-
-def _likelihood(values: np.ndarray, level: Level, rho: float) -> np.ndarray:
-    """The logarithm of the likelihood that the level began in each night; -inf outside of it and
-    the level before. `values`: of one series without missing nights; `rho`: their correlation."""
-    logs = np.full(len(values), -np.inf)
-    sides = (values[level.left : level.start], values[level.start : level.right])
+    clear = values[known] - of_series.drift * np.arange(len(known))
+    sides = clear[level.left : level.start], clear[level.start : level.right]
     middles = np.repeat([np.median(side) for side in sides], [len(side) for side in sides])
     off = np.concatenate(sides) - middles
     far = 3 * max(float(scale(off)), TINY)
     part = middles + np.clip(off, -far, far)
-    count, first = len(part), np.arange(1, len(part))
     part -= part.mean()
+    count, first = len(part), np.arange(1, len(part))
     gain = np.cumsum(part)[:-1] ** 2 * count / (first * (count - first))
     rest = np.maximum((part**2).sum() - gain, TINY**2)
-    logs[level.left + first] = -independent(count, rho) / 2 * np.log(rest)
-    return logs - logs.max()
+    by_night = -independent(count, of_series.rho) / 2 * np.log(rest)
+    its = known[level.left : level.right]
+    nights = np.arange(its[0] + 1, its[-1] + 1)  # one without a value is as the next with one
+    logs = np.full(len(values), -np.inf)
+    logs[nights] = (by_night - by_night.max())[np.searchsorted(its[1:], nights)]
+    return _Trace(rows, test, replace(level, left=int(its[0]), right=int(its[-1]) + 1), logs)
 
 
 def _probable(logs: np.ndarray) -> np.ndarray:

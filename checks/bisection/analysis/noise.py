@@ -269,7 +269,7 @@ class Levels:
 
     new: list[Level]
     rho: float = 0.0  # correlation from night to night
-    drift: float | None = None  # logarithm per night, where a line explains more than levels
+    drift: float = 0.0  # logarithm per night, where a line explains more than levels
 
 
 def levels(
@@ -315,8 +315,7 @@ def levels(
             _judge_newest(level, until, mild[row], visits[row], states, noise.size[row])
             if counts[row] - level.start >= LIMITS.level:
                 break  # a night or two do not end the level before
-        drift = float(drifts[row]) or None
-        result[rows[row]] = Levels(of_row, float(noise.rho[row]), drift)
+        result[rows[row]] = Levels(of_row, float(noise.rho[row]), float(drifts[row]))
     return result
 
 
