@@ -107,14 +107,12 @@ class _Table:
     def _finding(self, shift: Shared, kernels: np.ndarray, ratios: np.ndarray) -> SharedChange:
         """A shared shift for people: of which kernel, by how much, of how many metrics."""
         every = shift.kernel == ALL
-        ends = (0, -shift.half_width, shift.half_width)
-        ratio, low, high = (exp(shift.estimate + end) for end in ends)
         return SharedChange(
             place=":".join((self.rows[0].system, self.rows[0].partition)),
             kernel="" if every else str(self.kernels[shift.kernel]),
-            ratio=ratio,
-            low=low,
-            high=high,
+            ratio=exp(shift.estimate),
+            low=exp(shift.estimate - shift.half_width),
+            high=exp(shift.estimate + shift.half_width),
             metrics=len(shift.metrics),
             of=int((~ratios & (every | (kernels == shift.kernel))).sum()),
         )

@@ -298,8 +298,8 @@ def levels(
     mild = np.take_along_axis(mild[rows], order, axis=1)
     cuts, drifts, noise = _proposed(values, counts)
     nights = [row[:count] for row, count in zip(values, counts, strict=True)]
-    visits = [_visits(*each) for each in zip(nights, cuts, noise.size, strict=True)]
-    states = _states(visits, 2, LIMITS.several_part)
+    states = _states(nights, cuts, noise, 2, LIMITS.several_part)
+    proposed = cuts
     listed: list[list[Level]] = []
     for _ in range(ROUNDS):
         least = needed_errors(noise.df, max(a_year, LIMITS.listed_a_year))
@@ -312,7 +312,7 @@ def levels(
             level.sure = level.errors >= least[row]
         for level in reversed(of_row):
             until = nights[row][: level.right]
-            _judge_newest(level, until, mild[row], visits[row], states, noise.size[row])
+            _judge_newest(level, until, mild[row], proposed[row], states, noise.size[row])
             if counts[row] - level.start >= LIMITS.level:
                 break  # a night or two do not end the level before
         result[rows[row]] = Levels(of_row, float(noise.rho[row]), float(drifts[row]))
@@ -323,13 +323,14 @@ def _judge_newest(
     level: Level,
     values: np.ndarray,
     mild: np.ndarray,
-    visits: "_Visits",
+    starts: list[int],
     states: float,
     size: float,
 ) -> None:
     """Whether the newest level is an alarm. It is, if it is surely worse; or if it may be, and all
     launches of two of its nights say so, which were repeated. It is none if the metric has been
     there before, or if it is no further than states of many metrics of the table are apart.
+    `starts`: of its levels, as they were proposed.
     """
     level.newest = True
     now = float(np.median(values[level.start :]))
@@ -337,11 +338,12 @@ def _judge_newest(
     repeated = (np.nan_to_num(mild[level.start : len(values)], nan=-np.inf) > middle).sum()
     enough = level.sure and len(values) - level.start >= LIMITS.level
     worse = level.step > states and (enough or repeated >= LIMITS.level_repeated)
-    as_bad = visits.medians > max(middle, now - max(LEAST, size))
-    nights = visits.nights[as_bad & (visits.ends <= level.start)].sum()
+    as_bad = max(middle, now - max(LEAST, size))
+    before = np.split(values[: level.start], [at for at in starts if at < level.start])
+    nights = sum(len(part) for part in before if np.median(part) > as_bad)
     short = level.start - level.left < LIMITS.level_long
-    level.back = bool(level.step > 0 and nights > 0 and (nights < LIMITS.level_long or short))
-    level.alarm = bool(worse and not level.back)
+    level.back = level.step > 0 and nights > 0 and (nights < LIMITS.level_long or short)
+    level.alarm = bool(worse) and not level.back
 
 
 def _packed(series: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -460,36 +462,27 @@ def _weigh(level: Level, values: np.ndarray, noise: Noise, row: int) -> None:
     level.errors = errors if level.step > 0 else -errors
 
 
-@dataclass
-class _Visits:
-    """Where a series has been: of each level the night after it, its nights and median; and by how
-    much the series was elsewhere and came back, [returns]."""
-
-    ends: np.ndarray
-    nights: np.ndarray
-    medians: np.ndarray
-    gaps: np.ndarray
-
-
-def _visits(values: np.ndarray, starts: list[int], size: float) -> _Visits:
-    ends = np.array([*starts, len(values)])
-    nights = np.diff(ends, prepend=0)
-    middle = np.array([np.median(part) for part in np.split(values, starts)])
+def _returns(values: np.ndarray, starts: list[int], size: float) -> np.ndarray:
+    """By how much a series was elsewhere and came back, for each time that it did."""
+    parts = np.split(values, starts)
+    nights, middle = (np.array([*map(of, parts)]) for of in (len, np.median))
     there, back = np.diff(middle)[:-1], np.diff(middle)[1:]
     gaps = np.minimum(np.abs(there), np.abs(back))
     is_return = (there * back < 0) & (np.abs(there + back) < np.abs(there) / 2)
     is_return &= nights[1:-1] >= LIMITS.level
-    is_return &= gaps > max(LEAST, LIMITS.states_apart * size)
-    return _Visits(ends, nights, middle, gaps[is_return])
+    return gaps[is_return & (gaps > max(LEAST, LIMITS.states_apart * size))]
 
 
-def _states(visits: Sequence[_Visits], returns: int, part: float) -> float:
+def _states(
+    nights: Sequence[np.ndarray], cuts: list[list[int]], noise: Noise, returns: int, part: float
+) -> float:
     """How far a new level must be from the one before, where many metrics of a table went and came
     back so often: a step as large is no news there."""
-    gaps = [each.gaps for each in visits if len(each.gaps) >= returns]
-    if len(gaps) < max(2, part * len(visits)):
+    gaps = [_returns(*each) for each in zip(nights, cuts, noise.size, strict=True)]
+    many = [each for each in gaps if len(each) >= returns]
+    if len(many) < max(2, part * len(gaps)):
         return 0.0
-    return LIMITS.states_beyond * float(np.median(np.concatenate(gaps)))
+    return LIMITS.states_beyond * float(np.median(np.concatenate(many)))
 
 
 def states_of(series: np.ndarray) -> float:
@@ -497,6 +490,5 @@ def states_of(series: np.ndarray) -> float:
     these nights; 0 if few did. `series`: [metrics, nights], with nights of each."""
     values, _, counts = _packed(series)
     cuts, _, noise = _proposed(values, counts)
-    parts = zip(values, counts, cuts, noise.size, strict=True)
-    visits = [_visits(row[:count], starts, size) for row, count, starts, size in parts]
-    return _states(visits, 1, LIMITS.several_compared)
+    nights = [row[:count] for row, count in zip(values, counts, strict=True)]
+    return _states(nights, cuts, noise, 1, LIMITS.several_compared)
