@@ -87,8 +87,8 @@ def mean_variance(nights: np.ndarray | float, rho: np.ndarray | float) -> np.nda
 class Tails:
     """How often nights without a change are so far off: those of the table, and each metric's own.
 
-    The table's are as normal, and beyond its largest two hundredth part no lighter than the power
-    law through that (Hill 1975). They count as LIMITS.tail_nights of a metric's nights.
+    Far off the table's follow a power law through its largest two hundredth part (Hill 1975); they
+    are never lighter than normal. They count as LIMITS.tail_nights of a metric's nights.
 
     Args:
         off: beside levels, in scales, [metrics, nights].
@@ -96,16 +96,18 @@ class Tails:
 
     def __init__(self, off: np.ndarray) -> None:
         self.own, self.counts = np.sort(np.abs(off), axis=1), np.isfinite(off).sum(axis=1)
-        every = np.sort(self.own[np.isfinite(self.own)])
-        top = np.maximum(every[-max(len(every) // 200, 10) :], TINY)
-        self.start, self.share = top[0], len(top) / len(every)
+        self.all = np.sort(self.own[np.isfinite(self.own)])
+        top = np.maximum(self.all[-max(len(self.all) // 200, 10) :], TINY)
+        self.start, self.share = top[0], len(top) / len(self.all)
         self.power = 1 / max(float(np.mean(np.log(top / top[0]))), 0.1)
 
     def scores(self, row: int, off: np.ndarray) -> np.ndarray:
         """Normal scores of nights of a metric that are so many scales off."""
         far, count, worth = np.abs(off), self.counts[row], LIMITS.tail_nights
         law = self.share * (np.maximum(far, self.start) / self.start) ** -self.power
-        table = np.maximum(np.where(far > self.start, law, 0), 2 * scipy.special.ndtr(-far))
+        table = 1 - np.searchsorted(self.all, far) / len(self.all)
+        table = np.where(far > self.start, law, table)
+        table = np.maximum(table, 2 * scipy.special.ndtr(-far))
         own = count - np.searchsorted(self.own[row, :count], far)
         chance = np.clip((own + worth * table) / (count + worth), 1e-12, 1)
         return np.sign(off) * -scipy.special.ndtri(chance / 2)
