@@ -310,8 +310,9 @@ def levels(
         noise = noise_beside(values, counts, cuts)
     least = needed_errors(noise.df, a_year)
     for row, of_row in enumerate(listed):
+        sure = {level.start for level in _kept(nights[row], cuts[row], noise, row, least[row])}
         for level in of_row:
-            level.sure = level.errors >= least[row]
+            level.sure = level.start in sure
         for level in reversed(of_row):
             until = nights[row][: level.right]
             _judge_newest(level, until, mild[row], proposed[row], states, noise.size[row])
