@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from bisection.analysis.statistics import estimate
+from bisection.analysis.resampling import estimate
 from bisection.core.reasons.base import Reason, Text
 from bisection.core.reasons.launches import Disturbed
 from bisection.core.thresholds import LIMITS

@@ -11,7 +11,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
-from bisection.analysis.statistics import estimate
+from bisection.analysis.resampling import estimate
 from bisection.core import paths
 from bisection.core.thresholds import LIMITS
 from bisection.core.verdicts import BisectionError

@@ -10,6 +10,7 @@ import numpy as np
 import scipy  # its parts load when they are used
 
 from bisection.analysis import noise
+from bisection.analysis.shared_factors import two_states
 from bisection.analysis.statistics import medians
 from bisection.core.thresholds import LIMITS
 
@@ -38,7 +39,7 @@ def bounds(
     sigma, rho = noise.spread(rest), np.zeros(len(logs))
     if many:  # one metric's correlation cannot be estimated from its few nights
         rho = noise.correlation(rest, sigma)
-    states = _two_states(rest, sigma) > LIMITS.two_states
+    states = two_states(rest, rest.shape[1] // 2).two.mean() > LIMITS.two_states
     lasts = many and (np.median(rho) > LIMITS.persistence or states)
     chance = LIMITS.lasting_chance if lasts else LIMITS.reference_chance
     # Of independent noise: it is beyond a limit in the run, and again in the retest.
@@ -87,17 +88,6 @@ def _one_more(rest: np.ndarray, rho: np.ndarray) -> tuple[np.ndarray, np.ndarray
     size = np.maximum(noise.spread(rest), LIMITS.reference_finest)
     size *= np.sqrt((1 + level) / (1 - level))
     return noise.pooled(size, (n - 1) * (1 - rho**2) / (1 + rho**2))
-
-
-def _two_states(rest: np.ndarray, sigma: np.ndarray) -> float:
-    """The fraction of metrics whose values are in two parts of several nights, with a gap between
-    them that is wider than their spread."""
-    gaps = np.diff(np.sort(rest, axis=1), axis=1)  # NaN behind
-    below = np.arange(1, rest.shape[1])
-    above = np.isfinite(rest).sum(axis=1)[:, None] - below
-    parts = np.minimum(below, above) >= LIMITS.reference_state
-    widest = np.where(parts, gaps, 0).max(axis=1)
-    return float((widest > sigma).mean())
 
 
 def _news(rest: np.ndarray, rho: np.ndarray, share: float) -> float:

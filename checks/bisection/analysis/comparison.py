@@ -9,12 +9,15 @@ from statistics import median
 from typing import Any
 
 from bisection.analysis import nodes
+from bisection.analysis.environment import changes
 from bisection.analysis.explain import explain_rows
-from bisection.analysis.judging import CHANGED, STEPS, Power, judge_rows, set_against
-from bisection.analysis.model import Comparison, Row, Suspect, Undecided, changes
+from bisection.analysis.judging import CHANGED, judge_rows
+from bisection.analysis.model import Comparison, Row, Suspect, Undecided
 from bisection.analysis.noise import mean_variance
 from bisection.analysis.observations import Key, Observations, rows_of
 from bisection.analysis.outlying import mark_outliers
+from bisection.analysis.power import STEPS, Power
+from bisection.analysis.upgrade import set_against
 from bisection.core.format import some
 from bisection.core.grouping import grouped
 from bisection.core.identity import POINT

@@ -7,47 +7,21 @@ together makes probable, which is the estimate that errs by the fewest nights.
 """
 
 import math
-from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from collections import Counter
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
-from bisection.analysis.histories import History
-from bisection.analysis.model import ChangePoint, DrawnHistory, Event, changes
-from bisection.analysis.noise import (
-    TINY,
-    Level,
-    Levels,
-    factors,
-    independent,
-    levels,
-    without_weeks,
-)
+from bisection.analysis.environment import note_causes
+from bisection.analysis.model import ChangePoint, Event
+from bisection.analysis.night_tables import NightTable
+from bisection.analysis.noise import LEAST, TINY, Level, Levels, independent, levels
 from bisection.analysis.statistics import medians, scale
-from bisection.core.format import plural, utc
 from bisection.core.grouping import grouped
 from bisection.core.thresholds import LIMITS
-from bisection.core.units import is_absolute
-from bisection.core.verdicts import BisectionError, Verdict
-from bisection.store.database import DAY, Session, Store
-from bisection.store.marks import Mark
-
-
-@dataclass
-class NightTable:
-    """The metrics of one partition, in the nights of it."""
-
-    histories: list[History]
-    sessions: list[Session]
-    costs: np.ndarray  # logarithms, of all launches of a night, [metrics, nights]; NaN: missing
-    kernels: np.ndarray  # number of each metric's check
-    shared: np.ndarray  # by all metrics, and by those of each check beside it: [1 + checks, nights]
-    apart: np.ndarray  # what metrics have beside both, [metrics, nights]
-    mildest: np.ndarray  # launch of each night that was repeated, as `apart`; NaN: was not
-    ticks: np.ndarray  # the least distance of two unequal values of a metric, [metrics]
-    twins: list[str]  # sessions that are the same night
+from bisection.core.verdicts import Verdict
 
 
 @dataclass(eq=False)
@@ -58,14 +32,6 @@ class _Trace:
     test: object  # that it is of: metrics of one test vary together; None: of what metrics share
     level: Level  # its indices are of the table's nights
     logs: np.ndarray  # likelihood of each night as the first one, [nights]
-
-
-def tables_of(looked_at: Sequence[History], sessions: Sequence[Session]) -> list[NightTable]:
-    """A table per partition, of histories of these sessions, which are in order of time. Those that
-    never varied have no part in what metrics share: beside it, they would seem to change."""
-    varying = (history for history in looked_at if len(set(history.values.tolist())) > 1)
-    groups = grouped(varying, lambda history: history.test.identity[:3]).values()
-    return [_table(histories, sessions) for histories in groups]
 
 
 def events_of(
@@ -79,103 +45,25 @@ def events_of(
     notes: list[str] = []
     for table in looked_at:
         events += _of_table(table, false_alarms * len(table.histories) / metrics)
-        notes += table.twins + _ended(table)
+        notes += table.notes
     events.sort(key=lambda e: (not e.alarm, -len(e.worse), -len(e.points), -e.at))
     return events, list(dict.fromkeys(notes))
 
 
-def drawn(
-    histories: Sequence[History], sessions: Sequence[Session], events: Sequence[Event]
-) -> Iterator[DrawnHistory]:
-    """The histories that a page draws: times, and metrics whose level changed in these events."""
-    changed = grouped((point for event in events for point in event.points), lambda p: p.key)
-    for history in histories:
-        points, values = changed.get(history.key, []), history.values.tolist()
-        if points or (history.metric.name == "time" and len(values) > 1):
-            times = [sessions[index].start for index in history.indices]
-            starts = sorted({p.at for p in points if times[0] < p.at <= times[-1]})
-            at = np.searchsorted(times, starts).tolist()
-            yield DrawnHistory(**history.fields, times=times, values=values, points=at)
-
-
-def _table(histories: list[History], sessions: Sequence[Session]) -> NightTable:
-    """The histories of one partition as an array, every night once."""
-    costs = np.full((len(histories), len(sessions)), np.nan)
-    for row, history in enumerate(histories):
-        costs[row, history.indices] = np.log(history.values) * history.metric.sign
-    nights: dict[object, int] = {}
-    twins = []
-    for night in np.flatnonzero((~np.isnan(costs)).any(axis=0)):
-        values = costs[:, night]
-        many = (~np.isnan(values)).sum() >= LIMITS.twin_metrics  # a few may be equal by chance
-        first = nights.setdefault(values.tobytes() if many else int(night), int(night))
-        if first != night:
-            names = f"{sessions[first].uuid[:8]}, {sessions[int(night)].uuid[:8]}"
-            twins.append(f"duplicate sessions, only the first is used: {names}")
-    kept = sorted(nights.values())
-    _, kernels = np.unique([test.check for test, *_ in histories], return_inverse=True)
-    costs, there = costs[:, kept], [sessions[night] for night in kept]
-    steps = np.diff(np.sort(costs, axis=1), axis=1)
-    ticks = np.where(steps > TINY, steps, np.inf).min(axis=1, initial=np.inf)
-    ticks[np.isinf(ticks)] = 0
-    clear = without_weeks(costs, np.array([int(s.start // DAY % 7) for s in there]))
-    residuals = clear - medians(clear, 1)[:, None]
-    shared = np.vstack(factors(residuals, kernels))
-    apart = residuals - np.nan_to_num(shared[0]) - np.nan_to_num(shared[1:])[kernels]
-    middle, mildest = _with_repeats(histories, costs, apart, kept)
-    clear, apart, mildest = clear + middle - costs, apart + middle - costs, apart + mildest - costs
-    return NightTable(histories, there, clear, kernels, shared, apart, mildest, ticks, twins)
-
-
-def _with_repeats(
-    histories: list[History], costs: np.ndarray, apart: np.ndarray, kept: list[int]
-) -> tuple[np.ndarray, np.ndarray]:
-    """Returns the median cost of all launches of a night, and the mildest one of a night that was
-    repeated (else NaN); logarithms, [metrics, nights].
-
-    The machine may be faster or slower in the retest than in the run. Times and rates lose what
-    those share there that were as usual in the run. If these are few, their repeats do not count.
-    """
-    middle, mildest = costs.copy(), np.full(costs.shape, np.nan)
-    again: dict[int, dict[int, np.ndarray]] = defaultdict(dict)  # night -> row -> logarithms
-    column = {night: place for place, night in enumerate(kept)}
-    for row, history in enumerate(histories):
-        for night, values in history.again.items():
-            if night in column:
-                again[column[night]][row] = np.log(values) * history.metric.sign
-    usual = np.abs(apart) < LIMITS.noise_cut * scale(apart, 1)[:, None]
-    absolute = [is_absolute(history.metric.unit) for history in histories]
-    for night, of_night in again.items():
-        moved = [
-            np.median(logs) - costs[row, night]
-            for row, logs in of_night.items()
-            if absolute[row] and usual[row, night]
-        ]
-        for row, logs in of_night.items():
-            if absolute[row] and len(moved) < LIMITS.kernel_metrics:
-                continue
-            shift = np.median(moved) if absolute[row] else 0.0
-            launches = [costs[row, night], *(logs - shift)]
-            middle[row, night], mildest[row, night] = np.median(launches), min(launches)
-    return middle, mildest
-
-
 def _of_table(table: NightTable, a_year: float) -> list[Event]:
     shared, apart, every = table.shared, table.apart, np.arange(len(table.apart))
-    of_kernels = [every, *(np.flatnonzero(table.kernels == k) for k in range(len(shared) - 1))]
+    kernels = [np.flatnonzero(table.kernels == number) for number in range(len(shared) - 1)]
+    tests = [*[None] * len(shared), *(history.test.identity for history in table.histories)]
+    its_levels = levels(shared, LIMITS.shared_part * a_year)
+    its_levels += levels(apart, (1 - LIMITS.shared_part) * a_year, table.mildest)
+    series, members = [*shared, *apart], [every, *kernels, *every[:, None]]
     traces: list[_Trace] = []
     events: list[Event] = []
-    alone = levels(apart, (1 - LIMITS.shared_part) * a_year, table.ticks, table.mildest)
-    for series, members, its_levels in (
-        (shared, of_kernels, levels(shared, LIMITS.shared_part * a_year)),
-        (apart, every[:, None], alone),
-    ):
-        for values, rows, of_series in zip(series, members, its_levels, strict=True):
-            test = None if series is shared else table.histories[rows[0]].test.identity
-            traces += [_trace(values, rows, test, each, of_series) for each in of_series.new]
-            if of_series.drift is not None:  # of all together, from the first night on
-                drift = {"drift": math.exp(of_series.drift), "nights": len(table.sessions) - 1}
-                events.append(_event(table, rows, (0, 0, 0), **drift))
+    for values, rows, test, of_series in zip(series, members, tests, its_levels, strict=True):
+        traces += [_trace(values, rows, test, level, of_series) for level in of_series.new]
+        if of_series.drift:  # of all together, from the first night on
+            drift = {"drift": math.exp(of_series.drift), "nights": len(table.sessions) - 1}
+            events.append(_event(table, rows, (0, 0, 0), **drift))
     for chances, together in _together(traces):
         night = int(np.searchsorted(np.cumsum(chances), 0.5))
         # The fewest nights that have the chance `night_chance` together.
@@ -184,12 +72,12 @@ def _of_table(table: NightTable, a_year: float) -> list[Event]:
         low, high = int(likely[:fewest].min()), int(likely[:fewest].max())
         sides = grouped(_points(table, night, together).items(), lambda item: item[1].verdict)
         for verdict, side in sides.items():
-            worse, points = verdict == Verdict.REGRESSED, dict(side)
+            points = dict(side)
             event = _event(table, points, (low, night, high), points=[*points.values()])
-            if worse:
+            if verdict == Verdict.REGRESSED:
                 event.near = table.sessions[max(0, low - 1) : high + 2]
                 event.accepted = next((s.accepted for s in event.near if s.accepted), "")
-            _note_causes(event, table.sessions, chances, range(max(1, low), high + 1))
+            note_causes(event, table.sessions, chances, range(max(1, low), high + 1))
             events.append(event)
     return events
 
@@ -225,31 +113,25 @@ def _event(
 def _trace(
     values: np.ndarray, rows: np.ndarray, test: object, level: Level, of_series: Levels
 ) -> _Trace:
-    """A change of level with the likelihood of each night of the table."""
+    """A change of level, with the logarithm of the likelihood that it was in each night of the
+    table; -inf outside of the level and the one before."""
     known = np.flatnonzero(np.isfinite(values))
-    clear = values[known] - (of_series.drift or 0.0) * np.arange(len(known))
-    logs = np.full(len(values), -np.inf)
-    following = np.searchsorted(known, np.arange(known[-1] + 1))  # a night without a value is as
-    logs[: known[-1] + 1] = _likelihood(clear, level, of_series.rho)[following]  # the next with one
-    left, right = known[level.left], known[level.right - 1] + 1
-    return _Trace(rows, test, replace(level, left=int(left), right=int(right)), logs)
-
-
-def _likelihood(values: np.ndarray, level: Level, rho: float) -> np.ndarray:
-    """The logarithm of the likelihood that the level began in each night; -inf outside of it and
-    the level before. `values`: of one series without missing nights; `rho`: their correlation."""
-    logs = np.full(len(values), -np.inf)
-    sides = (values[level.left : level.start], values[level.start : level.right])
+    clear = values[known] - of_series.drift * np.arange(len(known))
+    sides = clear[level.left : level.start], clear[level.start : level.right]
     middles = np.repeat([np.median(side) for side in sides], [len(side) for side in sides])
     off = np.concatenate(sides) - middles
     far = 3 * max(float(scale(off)), TINY)
     part = middles + np.clip(off, -far, far)
-    count, first = len(part), np.arange(1, len(part))
     part -= part.mean()
+    count, first = len(part), np.arange(1, len(part))
     gain = np.cumsum(part)[:-1] ** 2 * count / (first * (count - first))
     rest = np.maximum((part**2).sum() - gain, TINY**2)
-    logs[level.left + first] = -independent(count, rho) / 2 * np.log(rest)
-    return logs - logs.max()
+    by_night = -independent(count, of_series.rho) / 2 * np.log(rest)
+    its = known[level.left : level.right]
+    nights = np.arange(its[0] + 1, its[-1] + 1)  # one without a value is as the next with one
+    logs = np.full(len(values), -np.inf)
+    logs[nights] = (by_night - by_night.max())[np.searchsorted(its[1:], nights)]
+    return _Trace(rows, test, replace(level, left=int(its[0]), right=int(its[-1]) + 1), logs)
 
 
 def _probable(logs: np.ndarray) -> np.ndarray:
@@ -282,16 +164,17 @@ def _points(table: NightTable, night: int, traces: list[_Trace]) -> dict[int, Ch
     for trace in sorted(traces, key=lambda t: t.test is None):
         rows, level = trace.rows, trace.level
         nights = level.left, night, level.right
-        shared, moved = (sizes[rows] for sizes in _moved(table, *nights))
+        shared = (table.shared[0] + table.shared[1:])[table.kernels[rows]]
+        common, error, *_ = _step(shared, *nights)
+        moved = np.abs(common) >= np.maximum(LEAST, LIMITS.shared_sure * error)
         # Where the shared level is as before, a metric is judged beside it: it varies less.
-        beside = (moved == 0) & (trace.test is not None)
-        values = np.where(beside[:, None], table.apart[rows], table.costs[rows])
-        size, before, after = _step(values, *nights)
-        part = (before > 0) & (after > 0)
-        least = math.log1p(LIMITS.step)
-        part &= np.abs(size) >= np.maximum(least, LIMITS.shared_step * np.abs(moved))
+        beside = trace.test is not None and not moved.any()
+        values = table.apart[rows] if beside else table.costs[rows]
+        size, _, before, after = _step(values, *nights)
+        least = np.where(moved, LIMITS.shared_step * np.abs(common), 0)
+        part = np.abs(size) >= np.maximum(LEAST, least)
         if trace.test is None:
-            part &= np.minimum(size / level.step, shared / level.step) >= LIMITS.shared_step
+            part &= np.minimum(size / level.step, common / level.step) >= LIMITS.shared_step
         for index in np.flatnonzero(part):
             history, cost = table.histories[rows[index]], float(size[index])
             point = ChangePoint(
@@ -313,94 +196,13 @@ def _points(table: NightTable, night: int, traces: list[_Trace]) -> dict[int, Ch
 
 def _step(
     values: np.ndarray, left: int, night: int, right: int
-) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """By how much the level of each series changed in a night; its nights before and since."""
+) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+    """By how much the level of each series changed in a night, and the standard error of that; its
+    nights before and since. NaN where it has none of either."""
     parts = values[:, left:night], values[:, night:right]
+    old, new = (medians(part, 1) for part in parts)
     before, after = ((~np.isnan(part)).sum(axis=1) for part in parts)
-    return medians(parts[1], 1) - medians(parts[0], 1), before, after
-
-
-def _moved(table: NightTable, left: int, night: int, right: int) -> tuple[np.ndarray, np.ndarray]:
-    """By how much the level of what each metric shares with others changed in a night, [metrics];
-    the same, but 0 where that is no more than its nights vary."""
-    shared = table.shared[0] + table.shared[1:]
-    size, before, after = _step(shared, left, night, right)
-    parts = shared[:, left:night], shared[:, night:right]
-    around = np.hstack([part - medians(part, 1)[:, None] for part in parts])
+    around = np.hstack([parts[0] - old[:, None], parts[1] - new[:, None]])
     nights = 1 / np.maximum(before, 1) + 1 / np.maximum(after, 1)
     error = scale(around, 1) * np.sqrt(math.pi / 2 * nights)  # of medians
-    sure = np.abs(size) >= np.maximum(math.log1p(LIMITS.step), LIMITS.shared_sure * error)
-    return size[table.kernels], np.where(sure, size, 0.0)[table.kernels]
-
-
-# ---- with what ----
-
-
-def _note_causes(
-    event: Event, sessions: Sequence[Session], chances: np.ndarray, nights: Iterable[int]
-) -> None:
-    """Adds what of the environment changed when an event began, or may have begun. It was the same
-    in the nights before, and in those since: the nodes of a job that the scheduler chooses each
-    night are not among it."""
-    for night in nights:
-        before = sessions[max(0, night - LIMITS.cause_nights) : night]
-        after = sessions[night : night + LIMITS.cause_nights]
-        for change in changes(before, after):
-            texts = ({s.facts.get(change.what) for s in side} for side in (before, after))
-            if any(len(side - {None, ""}) > 1 for side in texts):
-                continue
-            if chances[night] >= LIMITS.cause_chance:
-                event.changes.append(change)
-            else:
-                event.candidates.append((change, float(chances[night])))
-    event.candidates.sort(key=lambda candidate: -candidate[1])
-
-
-def _ended(table: NightTable) -> list[str]:
-    """Metrics that the newest nights lack, and what replaced them."""
-    count, known = len(table.sessions), ~np.isnan(table.costs)
-    if count <= 2 * LIMITS.gone:
-        return []
-    last = count - 1 - known[:, ::-1].argmax(axis=1)
-    newest = last >= count - LIMITS.gone
-    newer = {
-        (*test.identity, metric.name): (test, metric)
-        for (test, metric, *_), here in zip(table.histories, newest, strict=True)
-        if here
-    }
-    ends = defaultdict(list)
-    for row in np.flatnonzero(~newest & (known.sum(axis=1) >= LIMITS.level)):
-        test, metric, *_ = table.histories[row]
-        how = ""
-        if now := newer.get((*test.identity, metric.name)):
-            how = f"geometry {test.geometry} -> {now[0].geometry}"
-            if now[1] != metric:
-                how = f"unit {metric.unit} -> {now[1].unit}"
-        ends[int(last[row]), how].append(f"{test.test} {metric.name}")
-    notes = []
-    for (end, how), names in sorted(ends.items(), reverse=True)[:5]:
-        day = utc(table.sessions[end + 1].start)[:10]
-        which = names[0] + (" and others" if names[1:] else "") + (f": {how}" if how else "")
-        notes.append(f"{plural(len(names), 'metric')} not measured since {day}, {which}")
-    return notes
-
-
-def accept(store: Store, events: Sequence[Event], name: str, reason: str) -> str:
-    """Accepts what got worse since the session that begins with `name`, on all partitions; without
-    a reason, takes that back. Returns the session. BisectionError: nothing did, or it is not
-    accepted."""
-    open_to = [event for event in events if (event.worse if reason else event.accepted)]
-    uuids = list(dict.fromkeys(event.session for event in open_to))
-    named = [uuid for uuid in uuids if uuid.startswith(name)]
-    if len(named) != 1:
-        names = ", ".join(uuid[:8] for uuid in uuids) or "none"
-        raise BisectionError(f"{name!r}: no event of this name; events: {names}")
-    (uuid,) = named
-    with store.marking() as marks:
-        if reason:
-            marks.setdefault(uuid, Mark()).accepted = reason
-        else:
-            near = {s.uuid for event in open_to if event.session == uuid for s in event.near}
-            for session in near & marks.keys():
-                marks[session].accepted = ""
-    return uuid
+    return new - old, error, before, after

@@ -1,14 +1,15 @@
 """The history of each metric in the store, session after session."""
 
 import re
-from collections import Counter
-from collections.abc import Collection, Mapping, Sequence
+from collections import Counter, defaultdict
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from bisection.core.format import some
+from bisection.analysis.model import DrawnHistory, Event
+from bisection.core.format import plural, some, utc
 from bisection.core.grouping import grouped
 from bisection.core.thresholds import LIMITS
 from bisection.core.units import CONTEXT, COUNTED
@@ -114,3 +115,71 @@ def nights_of(sessions: Sequence[Session]) -> dict[int, int]:
             began.append(session.start)
         night[session.id] = len(began) - 1
     return night
+
+
+def drawn(
+    histories: Sequence[History], sessions: Sequence[Session], events: Sequence[Event]
+) -> Iterator[DrawnHistory]:
+    """The histories that a page draws: times, and metrics whose level changed in these events."""
+    changed = grouped((point for event in events for point in event.points), lambda p: p.key)
+    for history in histories:
+        points, values = changed.get(history.key, []), history.values.tolist()
+        if points or (history.metric.name == "time" and len(values) > 1):
+            times = [sessions[index].start for index in history.indices]
+            starts = sorted({p.at for p in points if times[0] < p.at <= times[-1]})
+            at = np.searchsorted(times, starts).tolist()
+            yield DrawnHistory(**history.fields, times=times, values=values, points=at)
+
+
+def nightly(
+    histories: Sequence[History], sessions: Sequence[Session]
+) -> tuple[np.ndarray, list[int], list[str]]:
+    """Returns the histories of a partition in its nights, every night once: logarithms of costs,
+    [metrics, nights], NaN: missing; the number of each night's session; notes on sessions and
+    metrics that do not count."""
+    costs = np.full((len(histories), len(sessions)), np.nan)
+    for row, history in enumerate(histories):
+        costs[row, history.indices] = np.log(history.values) * history.metric.sign
+    nights: dict[object, int] = {}
+    notes = []
+    for night in np.flatnonzero((~np.isnan(costs)).any(axis=0)).tolist():
+        values = costs[:, night]
+        many = (~np.isnan(values)).sum() >= LIMITS.twin_metrics  # a few may be equal by chance
+        first = nights.setdefault(values.tobytes() if many else night, night)
+        if first != night:
+            names = f"{sessions[first].uuid[:8]}, {sessions[night].uuid[:8]}"
+            notes.append(f"duplicate sessions, only the first is used: {names}")
+    kept = sorted(nights.values())
+    costs = costs[:, kept]
+    return costs, kept, notes + _ended(histories, [sessions[night] for night in kept], costs)
+
+
+def _ended(
+    histories: Sequence[History], sessions: Sequence[Session], costs: np.ndarray
+) -> list[str]:
+    """Metrics that the newest nights lack, and what replaced them."""
+    count, known = len(sessions), ~np.isnan(costs)
+    if count <= 2 * LIMITS.gone:
+        return []
+    last = count - 1 - known[:, ::-1].argmax(axis=1)
+    newest = last >= count - LIMITS.gone
+    newer = {
+        (*test.identity, metric.name): (test, metric)
+        for (test, metric, *_), here in zip(histories, newest, strict=True)
+        if here
+    }
+    ends = defaultdict(list)
+    for row in np.flatnonzero(~newest & (known.sum(axis=1) >= LIMITS.level)):
+        test, metric, *_ = histories[int(row)]
+        how = ""
+        if now := newer.get((*test.identity, metric.name)):
+            how = f"geometry {test.geometry} -> {now[0].geometry}"
+            if now[1] != metric:
+                how = f"unit {metric.unit} -> {now[1].unit}"
+        ends[int(last[row]), how].append(f"{test.test} {metric.name}")
+    notes = []
+    for (end, how), names in sorted(ends.items(), reverse=True)[:5]:
+        day = utc(sessions[end + 1].start)[:10]
+        which = names[0] + (" and others" if names[1:] else "") + (f": {how}" if how else "")
+        notes.append(f"{plural(len(names), 'metric')} not measured since {day}, {which}")
+    return notes

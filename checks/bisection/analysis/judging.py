@@ -1,22 +1,19 @@
-"""Verdicts on rows by their numbers alone, and how many nights a change takes."""
+"""Verdicts on rows by their numbers alone."""
 
-import bisect
 import math
-import re
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 from statistics import median
 
 import numpy as np
 import scipy  # its parts load when they are used
 
-from bisection.analysis.histories import History, histories, nights_of
+from bisection.analysis.histories import nights_of
 from bisection.analysis.model import Row
-from bisection.analysis.noise import Differences, independent, mean_variance, nights_until
-from bisection.analysis.observations import Jobs
+from bisection.analysis.observations import Jobs, by_night, spread_of
+from bisection.analysis.power import Power
 from bisection.analysis.shared_factors import ALL, LEAST, MetricShifts, Shared, evidence
-from bisection.analysis.statistics import exp, scale
+from bisection.analysis.statistics import exp
 from bisection.core.reasons.base import Reason, Text
 from bisection.core.reasons.performance import (
     NOISE,
@@ -28,49 +25,11 @@ from bisection.core.reasons.performance import (
     TwoStates,
 )
 from bisection.core.thresholds import LIMITS
-from bisection.core.units import COUNTED, is_absolute
-from bisection.core.verdicts import Against, Scope, Verdict
-from bisection.store.database import Session, Store
+from bisection.core.units import COUNTED
+from bisection.core.verdicts import Scope, Verdict
+from bisection.store.database import Session
 
 CHANGED = (Verdict.REGRESSED, Verdict.IMPROVED)
-STEPS = (0.5, 0.2, 0.1, 0.05, 0.02)  # changes that are of interest
-
-
-@dataclass
-class Power:
-    """Of comparisons of some metrics."""
-
-    sigma: float  # standard deviation of the logarithm between nights
-    rho: float  # correlation with the night before
-    metrics: int
-    nights: tuple[int, ...] = ()  # of the usual metric, before and after
-
-    def visible(self, before: int, after: int) -> float:
-        """The smallest change that is found in LIMITS.seen of comparisons of so many nights, as a
-        part of the value."""
-        variance = sum(mean_variance(n, self.rho) for n in (before, after))
-        error = self.sigma * math.sqrt(variance)
-        df = independent(before + after - 2, self.rho)
-        df += LIMITS.noise_pool if self.metrics >= LIMITS.few_metrics else 0
-        sure = -scipy.special.stdtrit(df, LIMITS.false_discoveries / 2 / self.metrics)
-        # Half of the margin must be exceeded by the estimate, all of it by its interval.
-        quantile = scipy.special.stdtrit(df, (1 - LIMITS.confidence) / 2)
-        reach = math.log1p(LIMITS.margin) + quantile * error
-        least = max(sure * error, math.log1p(LIMITS.shared_margin), reach)
-        return math.expm1(least + scipy.special.ndtri(LIMITS.seen) * error)
-
-    def alarm(self, effect: float, launches: int = 1) -> int | None:
-        """The nights after which a run raises an alarm at a change of this size, as a part of the
-        value, in half of all cases; None if it takes too many. `launches`: of each, a night."""
-        least = LIMITS.level_repeated if launches > 1 else LIMITS.level
-        sigma = self.sigma * math.sqrt(1 - LIMITS.launch_part * (1 - 1 / launches))
-        return nights_until(math.log1p(effect), sigma, self.rho, self.metrics, least)
-
-    def needed(self, effect: float) -> int | None:
-        """The nights per side with which a change of this size is found; None if none suffice."""
-        nights = range(LIMITS.fewest, LIMITS.plan_most + 1)
-        least = bisect.bisect_left(nights, -effect, key=lambda n: -self.visible(n, n))
-        return nights[least] if least < len(nights) else None
 
 
 def judge_rows(
@@ -89,9 +48,9 @@ def judge_rows(
         if row.unit in COUNTED:
             _count(row, *jobs)
             continue
-        nights = [_by_night(side, numbers) for side, numbers in zip(jobs, night, strict=True)]
+        nights = [by_night(side, numbers) for side, numbers in zip(jobs, night, strict=True)]
         values = [[v for of_session in side.values() for v in of_session] for side in jobs]
-        row.before.spread, row.after.spread = (_spread(list(side.values())) for side in nights)
+        row.before.spread, row.after.spread = (spread_of(list(side.values())) for side in nights)
         if min(map(len, nights)) >= LIMITS.fewest:
             row.scope = Scope.MACHINE
             places[row.system, row.partition].append((row, nights))
@@ -100,19 +59,17 @@ def judge_rows(
             by_jobs.append((row, [dict(enumerate(side)) for side in values]))
         else:
             old, new = (math.log(median(side.values())) for side in nights)
-            _set_ratio(row, (new - old) * (1 if row.better == "lower" else -1))
+            row.set_costs((new - old) * row.sign)
             row.rule(Verdict.INCONCLUSIVE, _too_few(row))
     tables = [_Table(members) for members in places.values()]
-    for table, p in zip(tables, adjusted([table.seen for table in tables]), strict=True):
-        table.rule(p)
-    if by_jobs:
-        table = _Table(by_jobs, shared=False)
-        starts = [session.start for side in sides for session in side]
-        same_day = max(starts) - min(starts) < 3600 * LIMITS.day
-        # What nights may differ by themselves, where too few are known to see it.
-        differ = LIMITS.margin if same_day else LIMITS.unknown_nights
-        (p,) = adjusted([table.seen])
-        table.rule(p, least=math.log1p(differ))
+    starts = [session.start for side in sides for session in side]
+    same_day = max(starts) - min(starts) < 3600 * LIMITS.day
+    # What nights may differ by themselves, where too few are known to see it.
+    differ = math.log1p(LIMITS.margin if same_day else LIMITS.unknown_nights)
+    few = [_Table(by_jobs, shared=False, least=differ)] if by_jobs else []
+    for alike in filter(None, (tables, few)):
+        for table, p in zip(alike, adjusted([each.seen for each in alike]), strict=True):
+            table.rule(p)
     if not tables:
         return [], None
     noise = np.hstack([table.noise for table in tables])
@@ -125,11 +82,13 @@ Values = list[dict[int, float]]  # before and after: the number of a night, or o
 
 
 class _Table:
-    """Rows that are judged together."""
+    """Rows that are judged together. `least`: logarithm of the change that must be exceeded."""
 
-    def __init__(self, members: Sequence[tuple[Row, Values]], shared: bool = True) -> None:
-        self.rows = [row for row, _ in members]
-        signs = np.array([[1 if row.better == "lower" else -1] for row in self.rows])
+    def __init__(
+        self, members: Sequence[tuple[Row, Values]], shared: bool = True, least: float = 0.0
+    ) -> None:
+        self.rows, self.least = [row for row, _ in members], least
+        signs = np.array([[row.sign] for row in self.rows])
         self.costs = []
         for side in (0, 1):
             at = sorted({number for _, pair in members for number in pair[side]})
@@ -148,36 +107,33 @@ class _Table:
     def _finding(self, shift: Shared, kernels: np.ndarray, ratios: np.ndarray) -> SharedChange:
         """A shared shift for people: of which kernel, by how much, of how many metrics."""
         every = shift.kernel == ALL
-        ends = (0, -shift.half_width, shift.half_width)
-        ratio, low, high = (exp(shift.estimate + end) for end in ends)
         return SharedChange(
             place=":".join((self.rows[0].system, self.rows[0].partition)),
             kernel="" if every else str(self.kernels[shift.kernel]),
-            ratio=ratio,
-            low=low,
-            high=high,
+            ratio=exp(shift.estimate),
+            low=exp(shift.estimate - shift.half_width),
+            high=exp(shift.estimate + shift.half_width),
             metrics=len(shift.metrics),
             of=int((~ratios & (every | (kernels == shift.kernel))).sum()),
         )
 
-    def rule(self, p: np.ndarray, least: float = 0.0) -> None:
-        """Rules on the rows, by adjusted p-values, [rows]. `least`: logarithm of the change that
-        must be exceeded for sure."""
+    def rule(self, p: np.ndarray) -> None:
+        """Rules on the rows, by adjusted p-values, [rows]."""
         seen = self.seen
         margin, states = margins(seen), seen.states
         ranges = [np.nanmax(costs, axis=1) - np.nanmin(costs, axis=1) for costs in self.costs]
         constant = np.min(ranges, axis=0) < 1e-12
         for i, (row, verdict) in enumerate(zip(self.rows, decide(seen, p), strict=True)):
             low, high = float(seen.low[i]), float(seen.high[i])
-            _set_ratio(row, float(seen.estimate[i]), low, high)
+            row.set_costs(float(seen.estimate[i]), low, high)
             row.p = float(p[i])
             if states.two[i]:
                 before, after = states.share[:, i].tolist()
                 gap = math.exp(states.gap[i])
                 row.states = TwoStates(gap=gap, before=before, after=after)
             reason: Reason | None = row.states if verdict != Verdict.UNCHANGED else None
-            if verdict in CHANGED and max(low, -high) < least:
-                verdict, within = Verdict.INCONCLUSIVE, f"within the {math.expm1(least):.0%}"
+            if verdict in CHANGED and max(low, -high) < self.least:
+                verdict, within = Verdict.INCONCLUSIVE, f"within the {math.expm1(self.least):.0%}"
                 reason = Inconclusive(f"{within} that so few nights can differ", group=TOO_FEW)
             elif verdict == Verdict.INCONCLUSIVE and not reason:
                 group, text = SMALL, f"a change below the {math.expm1(margin[i]):.0%} that counts"
@@ -203,8 +159,6 @@ def adjusted(tables: Sequence[MetricShifts]) -> list[np.ndarray]:
     Metrics whose factor has shifted for sure are adjusted by themselves: they would make it easier
     for the others, of which none may have shifted.
     """
-    if not tables:
-        return []
     p = np.concatenate([table.p for table in tables])
     followed = np.concatenate([table.followed for table in tables])
     for here in (followed, ~followed):
@@ -237,31 +191,6 @@ def decide(seen: MetricShifts, p: np.ndarray) -> np.ndarray:
     return verdicts
 
 
-# ---- observations ----
-
-
-def _by_night(jobs: Jobs, night: Mapping[int, int]) -> dict[int, float]:
-    """The number of a night -> the median of its sessions, each by the median of its jobs."""
-    nights = defaultdict(list)
-    for session, values in jobs.items():
-        nights[night[session]].append(median(values))
-    return {number: median(values) for number, values in sorted(nights.items())}
-
-
-def _spread(values: Sequence[float]) -> float:
-    """The robust standard deviation of the logarithms, for few values made larger."""
-    logs = np.log(values)
-    return float(scale(logs - np.median(logs))) * (1 + 1 / max(len(logs) - 1, 1))
-
-
-def _set_ratio(row: Row, *cost: float) -> None:
-    """Sets a row's ratio, with its interval if there is one, by logarithms of its slow-down."""
-    sign = 1 if row.better == "lower" else -1
-    row.ratio, *bounds = (exp(sign * part) for part in cost)
-    if bounds:
-        row.low, row.high = sorted(bounds)
-
-
 def _count(row: Row, was: Jobs, now: Jobs) -> None:
     """Counts are the same in every run: compared without statistics."""
     left, right = ({v for values in jobs.values() for v in values} for jobs in (was, now))
@@ -283,102 +212,3 @@ def _too_few(row: Row) -> Inconclusive:
     before, after = (getattr(side, name) for side in (row.before, row.after))
     text = f"{before} and {after} {name}; {LIMITS.fewest} are needed"
     return Inconclusive(text, group=TOO_FEW)
-
-
-# ---- how many nights a change takes ----
-
-
-@dataclass
-class NoiseTable:
-    """The metrics of one partition that have enough nights."""
-
-    place: str  # system:partition
-    histories: list[History]
-    values: np.ndarray  # logarithms, [metrics, nights]; NaN: missing
-    kernels: np.ndarray  # the number of each metric's check, [metrics]
-    noise: Differences  # between the halves of the nights, of what they do not share
-
-
-def noise_tables(
-    store: Store, sessions: Sequence[Session], name: re.Pattern[str] | None
-) -> list[NoiseTable]:
-    """The noise of stored nights; a change of level between their first and second half is none."""
-    numbers = nights_of(sessions)
-    at, count = [numbers[session.id] for session in sessions], max(numbers.values(), default=-1) + 1
-    half = count // 2
-    places = defaultdict(list)
-    for history in histories(store, sessions, name):
-        row = np.full(count, np.nan)
-        row[[at[i] for i in history.indices]] = np.log(history.values)
-        if min(np.isfinite(part).sum() for part in (row[:half], row[half:])) >= LIMITS.fewest:
-            places[f"{history.test.system}:{history.test.partition}"].append((history, row))
-    tables = []
-    for place, members in places.items():
-        series, rows = [history for history, _ in members], np.array([row for _, row in members])
-        kernels = np.unique([history.test.check for history in series], return_inverse=True)[1]
-        ratios = np.array([not is_absolute(history.metric.unit) for history in series])
-        before, after = np.split(rows, [half], axis=1)
-        seen, _ = evidence(before, after, kernels, ratios)
-        tables.append(NoiseTable(place, series, rows, kernels, seen.apart))
-    return tables
-
-
-def noises(tables: Sequence[NoiseTable]) -> list[tuple[str, str, int, int, Power]]:
-    """The noise of stored nights, by the usual metric of each kernel: system:partition, kernel, its
-    metrics, their nights, the power by its noise; those with most metrics first."""
-    groups = []
-    for table in tables:
-        for number in np.unique(table.kernels):
-            here = table.kernels == number
-            kernel = table.histories[int(here.argmax())].test.check
-            sigma, rho = (float(np.median(p[here])) for p in (table.noise.sigma, table.noise.rho))
-            nights, power = (
-                np.isfinite(table.values[here]).sum(axis=1),
-                Power(sigma, rho, len(here)),
-            )
-            groups.append((table.place, kernel, len(nights), int(np.median(nights)), power))
-    return sorted(groups, key=lambda group: -group[2])
-
-
-# ---- an upgrade against what was expected of it (HPCx report, 2004, section 8) ----
-
-
-def set_against(rows: Sequence[Row], expected: float) -> None:
-    """Sets `against` and `explained` of each speed-up: where it is beside the expected ratio, and
-    whether a network explains it."""
-    for row in rows:
-        if row.low is None or row.control or not row.absolute:
-            continue
-        speed, low, high = row.speedup
-        if speed is None or low is None or high is None:
-            continue
-        noise = max(row.before.spread or 0, row.after.spread or 0)
-        margin = 1 + max(LIMITS.margin, LIMITS.noise_margin * noise)
-        row.against = Against.UNCLEAR
-        if low > expected and speed >= expected * margin:
-            row.against = Against.ABOVE
-        elif high < expected and speed <= expected / margin:
-            row.against = Against.BELOW
-        elif low > expected / margin and high < expected * margin:
-            row.against = Against.AT
-        row.explained = explain(row, speed, expected)
-
-
-def explain(row: Row, speed: float, expected: float) -> Text | None:
-    """Returns the reason for a speed-up, by a fit of communication alone: 1 / speed = (1 - f) /
-    expected + f / network, with the fraction f of communication before the upgrade."""
-    f = row.communication
-    if row.against not in (Against.ABOVE, Against.BELOW):
-        return None
-    if f is None:
-        return Text("no communication fraction is known")
-    left = 1 / speed - (1 - f) / expected
-    if f < LIMITS.no_network:
-        return Text(f"not by the network: only {f:.1%} of the time was communication")
-    if left <= 0:
-        most = f"no network gives more than {expected / (1 - f):.2f}"
-        return Text(f"not by the network alone: with {f:.0%} communication {most}")
-    network = f / left
-    if row.against == Against.ABOVE or network >= 1:
-        return Text(f"fits a network {network:.3g} times as fast, with {f:.0%} communication")
-    return Text(f"fits a network {1 / network:.3g} times slower, with {f:.0%} communication")

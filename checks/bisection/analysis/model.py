@@ -1,10 +1,11 @@
 """The result of a comparison of stored sessions, from which reports are made."""
 
 import math
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from bisection.analysis.statistics import exp
 from bisection.core.format import change
 from bisection.core.identity import MetricId
 from bisection.core.reasons.base import Reason
@@ -56,6 +57,17 @@ class Row(MetricId):
 
     def rule(self, verdict: Verdict, reason: Reason | None = None) -> None:
         self.verdict, self.reason = verdict, reason
+
+    @property
+    def sign(self) -> int:
+        """Of the logarithm of a value that is a cost."""
+        return 1 if self.better == "lower" else -1
+
+    def set_costs(self, *cost: float) -> None:
+        """Sets the ratio, with its interval if there is one, by logarithms of the slow-down."""
+        self.ratio, *ends = (exp(self.sign * part) for part in cost)
+        if ends:
+            self.low, self.high = sorted(ends)
 
     @property
     def is_of_other_ranks(self) -> bool:
@@ -235,41 +247,3 @@ class Comparison:
 
     def count(self, verdict: Verdict) -> int:
         return sum(row.verdict == verdict for row in self.rows)
-
-
-def changes(before: Sequence[Session], after: Sequence[Session]) -> Iterator[Change]:
-    """Yields the facts that both sides record and that are not the same."""
-    for name in dict.fromkeys(name for session in (*before, *after) for name in session.facts):
-        old, new = (_different(s.facts.get(name) for s in side) for side in (before, after))
-        if name == "libraries":
-            old, new = _comparable(old, new)
-        if not (old and new) or set(old) == set(new):
-            continue
-        if len(old) == len(new) == 1 and ", " in old[0] + new[0]:  # lists: the items that differ
-            items = [text.split(", ") for text in (old[0], new[0])]
-            old, new = (
-                [", ".join(item for item in mine if item not in theirs) or "none"]
-                for mine, theirs in (items, items[::-1])
-            )
-        yield Change(name, " | ".join(old), " | ".join(new))
-
-
-def _different(texts: Iterable[str | None]) -> list[str]:
-    return list(dict.fromkeys(filter(None, texts)))
-
-
-def _comparable(old: list[str], new: list[str]) -> tuple[list[str], list[str]]:
-    """Lists of libraries without those that one side has in addition: fewer kernels ran on the
-    other side. Libraries that both sides have alone replace each other, and stay."""
-    first, second = (
-        {item.partition(" ")[0] for text in side for item in text.split(", ")}
-        for side in (old, new)
-    )
-    if first - second and second - first:
-        return old, new
-
-    def common(text: str) -> str:
-        items = text.split(", ")
-        return ", ".join(item for item in items if item.partition(" ")[0] in first & second)
-
-    return _different(map(common, old)), _different(map(common, new))

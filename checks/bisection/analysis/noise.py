@@ -9,7 +9,6 @@ the table where a metric has few nights. METHODS.md of the workshop says what ea
 All arrays are of logarithms of costs, [metrics, nights]; NaN: not measured.
 """
 
-import itertools
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -96,26 +95,21 @@ class Tails:
     """
 
     def __init__(self, off: np.ndarray) -> None:
-        sizes = np.abs(off)
-        self.own = np.sort(np.where(np.isfinite(sizes), sizes, np.inf), axis=1)
-        self.counts = np.isfinite(sizes).sum(axis=1)
-        self.all = np.sort(sizes[np.isfinite(sizes)])
+        self.own, self.counts = np.sort(np.abs(off), axis=1), np.isfinite(off).sum(axis=1)
+        self.all = np.sort(self.own[np.isfinite(self.own)])
         top = np.maximum(self.all[-max(len(self.all) // 200, 10) :], TINY)
         self.start, self.share = top[0], len(top) / len(self.all)
         self.power = 1 / max(float(np.mean(np.log(top / top[0]))), 0.1)
 
-    def chance(self, row: int, far: np.ndarray) -> np.ndarray:
-        """That a night of a metric is as many scales off, to either side."""
-        table = 1 - np.searchsorted(self.all, far) / len(self.all)
-        law = self.share * (np.maximum(far, self.start) / self.start) ** -self.power
-        table = np.maximum(np.where(far > self.start, law, table), 2 * scipy.special.ndtr(-far))
-        count, worth = self.counts[row], LIMITS.tail_nights
-        mine = count - np.searchsorted(self.own[row, :count], far)
-        return (mine + worth * table) / (count + worth)
-
     def scores(self, row: int, off: np.ndarray) -> np.ndarray:
         """Normal scores of nights of a metric that are so many scales off."""
-        chance = np.clip(self.chance(row, np.abs(off)), 1e-12, 1)
+        far, count, worth = np.abs(off), self.counts[row], LIMITS.tail_nights
+        law = self.share * (np.maximum(far, self.start) / self.start) ** -self.power
+        table = 1 - np.searchsorted(self.all, far) / len(self.all)
+        table = np.where(far > self.start, law, table)
+        table = np.maximum(table, 2 * scipy.special.ndtr(-far))
+        own = count - np.searchsorted(self.own[row, :count], far)
+        chance = np.clip((own + worth * table) / (count + worth), 1e-12, 1)
         return np.sign(off) * -scipy.special.ndtri(chance / 2)
 
 
@@ -129,18 +123,14 @@ class Noise:
     tails: Tails
 
 
-def noise_beside(
-    values: np.ndarray, counts: np.ndarray, cuts: list[list[int]], ticks: np.ndarray
-) -> Noise:
-    """The noise beside the medians between cuts; `values` are packed. No value is known better than
-    its tick (Sheppard 1898)."""
+def noise_beside(values: np.ndarray, counts: np.ndarray, cuts: list[list[int]]) -> Noise:
+    """The noise beside the medians between cuts; `values` are packed."""
     rest = np.full(values.shape, np.nan)
     for row, starts in enumerate(cuts):
         for part in np.split(np.arange(counts[row]), starts):
             rest[row, part] = values[row, part] - np.median(values[row, part])
     taken = np.array([1 + len(starts) for starts in cuts])
     size = spread(rest, LIMITS.level_cut) * np.sqrt(counts / np.maximum(counts - taken, 1))
-    size = np.maximum(size, ticks / math.sqrt(12))
     rho = correlation(rest, size)
     df = np.maximum(independent(counts, rho) - 2, 3)
     return Noise(size, df, rho, Tails(rest / size[:, None]))
@@ -188,20 +178,18 @@ def differences(
     size, df = pooled(size, np.maximum(independent(total - 2, rho), 3))
     far = cut * size[:, None]
     nearer = [np.nanmean(np.clip(side, -far, far), axis=1) for side in off]
-    old, new = middles + nearer
+    (estimate,) = np.diff(middles + nearer, axis=0)
     # Beside white noise or states, levels wander for longer than AR(1) says.
     wander = 1 + LIMITS.wander * rho * np.maximum(LIMITS.wander_below - rho, 0)
-    parts = [wander * mean_variance(nights, rho) for nights in counts]
+    parts = wander * np.array([mean_variance(nights, rho) for nights in counts])
     # A louder side counts by its own variance (Welch 1947), drawn to that of both.
-    pool = LIMITS.loud_pool
-    loud = [(spread(side, cut) / size) ** 2 for side in off]
-    shares = [(pool + n * ratio) / (pool + n) for n, ratio in zip(counts, loud, strict=True)]
-    own = [share * part for share, part in zip(shares, parts, strict=True)]
-    louder = sum(own) > LIMITS.louder_side * sum(parts)
-    error = size * np.sqrt(np.where(louder, sum(own), sum(parts)))
-    welch = sum(own) ** 2 / sum(part**2 / n for part, n in zip(own, counts, strict=True))
+    loud = np.array([spread(side, cut) / size for side in off]) ** 2
+    own = parts * (LIMITS.loud_pool + counts * loud) / (LIMITS.loud_pool + counts)
+    louder = own.sum(axis=0) > parts.sum(axis=0)
+    error = size * np.sqrt(np.where(louder, own, parts).sum(axis=0))
+    welch = own.sum(axis=0) ** 2 / (own**2 / counts).sum(axis=0)
     df = np.where(louder, np.minimum(df, welch), df)
-    p = 2 * scipy.special.stdtr(df, -np.abs(new - old) / error)
+    p = 2 * scipy.special.stdtr(df, -np.abs(estimate) / error)
     between, apart = middles.mean(axis=0), np.abs(np.diff(middles, axis=0)[0])
     above = np.array([(side > between[:, None]).sum(axis=1) for side in sides])
     crossed = np.min([above, counts - above], axis=1).sum(axis=0) > 0
@@ -209,7 +197,7 @@ def differences(
     for row in np.flatnonzero(doubtful):
         table = np.array([above[:, row], (counts - above)[:, row]])
         p[row] = max(p[row], scipy.stats.fisher_exact(table).pvalue)
-    return Differences(new - old, error, df, p, size, rho)
+    return Differences(estimate, error, df, p, size, rho)
 
 
 # ---- what metrics share ----
@@ -283,13 +271,12 @@ class Levels:
 
     new: list[Level]
     rho: float = 0.0  # correlation from night to night
-    drift: float | None = None  # logarithm per night, where a line explains more than levels
+    drift: float = 0.0  # logarithm per night, where a line explains more than levels
 
 
 def levels(
     series: np.ndarray,
     a_year: float = LIMITS.false_alarms,
-    ticks: np.ndarray | None = None,
     mildest: np.ndarray | None = None,
 ) -> list[Levels]:
     """Finds the levels of series that belong together.
@@ -300,7 +287,6 @@ def levels(
     Args:
         series: logarithms of costs, [series, nights]; NaN: missing.
         a_year: how many false alarms all of them may have in a year of nights.
-        ticks: the least distance of two unequal values of each series, [series]; None: 0.
         mildest: of the launches of each night that was repeated, [series, nights]; NaN: was not.
     """
     result = [Levels([]) for _ in series]
@@ -312,30 +298,27 @@ def levels(
     values, order, counts = _packed(series[rows])
     mild = np.full(series.shape, np.nan) if mildest is None else mildest
     mild = np.take_along_axis(mild[rows], order, axis=1)
-    ticks = np.zeros(len(rows)) if ticks is None else ticks[rows]
-    cuts, drifts, noise = _proposed(values, counts, ticks)
+    cuts, drifts, noise = _proposed(values, counts)
     nights = [row[:count] for row, count in zip(values, counts, strict=True)]
-    visited = _visits_of(nights, cuts, noise)
-    states = _states(visited, 2, LIMITS.several_part)
+    states = _states(nights, cuts, noise, 2, LIMITS.several_part)
+    proposed = cuts
     listed: list[list[Level]] = []
     for _ in range(ROUNDS):
-        least = _limits(noise.df, max(a_year, LIMITS.listed_a_year))
+        least = needed_errors(noise.df, max(a_year, LIMITS.listed_a_year))
         listed = [_kept(v, cuts[row], noise, row, least[row]) for row, v in enumerate(nights)]
         cuts = [[level.start for level in of_row] for of_row in listed]
-        noise = noise_beside(values, counts, cuts, ticks)
-    least = _limits(noise.df, a_year)
+        noise = noise_beside(values, counts, cuts)
+    least = needed_errors(noise.df, a_year)
     for row, of_row in enumerate(listed):
         sure = {level.start for level in _kept(nights[row], cuts[row], noise, row, least[row])}
         for level in of_row:
             level.sure = level.start in sure
-        size, been = float(noise.size[row]), visited[row][0]
         for level in reversed(of_row):
             until = nights[row][: level.right]
-            _judge_newest(level, until, mild[row], been, states, size)
+            _judge_newest(level, until, mild[row], proposed[row], states, noise.size[row])
             if counts[row] - level.start >= LIMITS.level:
                 break  # a night or two do not end the level before
-        slope = float(drifts[row])
-        result[rows[row]] = Levels(of_row, float(noise.rho[row]), slope or None)
+        result[rows[row]] = Levels(of_row, float(noise.rho[row]), float(drifts[row]))
     return result
 
 
@@ -343,13 +326,14 @@ def _judge_newest(
     level: Level,
     values: np.ndarray,
     mild: np.ndarray,
-    been: list[tuple[int, int, float]],
+    starts: list[int],
     states: float,
     size: float,
 ) -> None:
     """Whether the newest level is an alarm. It is, if it is surely worse; or if it may be, and all
     launches of two of its nights say so, which were repeated. It is none if the metric has been
     there before, or if it is no further than states of many metrics of the table are apart.
+    `starts`: of its levels, as they were proposed.
     """
     level.newest = True
     now = float(np.median(values[level.start :]))
@@ -357,11 +341,12 @@ def _judge_newest(
     repeated = (np.nan_to_num(mild[level.start : len(values)], nan=-np.inf) > middle).sum()
     enough = level.sure and len(values) - level.start >= LIMITS.level
     worse = level.step > states and (enough or repeated >= LIMITS.level_repeated)
-    short = level.start - level.left < LIMITS.level_long
     as_bad = max(middle, now - max(LEAST, size))
-    nights = sum(n for end, n, median in been if median > as_bad and end <= level.start)
+    before = np.split(values[: level.start], [at for at in starts if at < level.start])
+    nights = sum(len(part) for part in before if np.median(part) > as_bad)
+    short = level.start - level.left < LIMITS.level_long
     level.back = level.step > 0 and nights > 0 and (nights < LIMITS.level_long or short)
-    level.alarm = worse and not level.back
+    level.alarm = bool(worse) and not level.back
 
 
 def _packed(series: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -371,55 +356,51 @@ def _packed(series: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     return np.take_along_axis(series, order, axis=1), order, known.sum(axis=1)
 
 
-def _limits(df: np.ndarray, a_year: float) -> np.ndarray:
+def needed_errors(df: np.ndarray, a_year: float) -> np.ndarray:
     """The standard errors that each series exceeds by chance, as often as all do `a_year`."""
     return -scipy.special.stdtrit(df, a_year / (YEAR * len(df) * LIMITS.trials))
 
 
-def _proposed(
-    values: np.ndarray, counts: np.ndarray, ticks: np.ndarray
-) -> tuple[list[list[int]], np.ndarray, Noise]:
+def _proposed(values: np.ndarray, counts: np.ndarray) -> tuple[list[list[int]], np.ndarray, Noise]:
     """Cuts that may be, the drift per night that was taken from `values` (0: none), the noise."""
-    size = np.maximum(spread(np.diff(values, axis=1)) / math.sqrt(2), ticks / math.sqrt(12))
-    rho, drifts = np.full(len(values), 0.3), np.zeros(len(values))
-    for attempt in range(2):
-        middle, far = _around(values, 2), LIMITS.level_cut * size[:, None]
-        cut = middle + np.clip(values - middle, -far, far)
-        penalty = LIMITS.level_penalty / independent(1, rho)
-        cuts: list[list[int]] = [[] for _ in values]
-        for begin in range(0, values.shape[1], BLOCK):
-            part = cut[:, begin : begin + BLOCK] / size[:, None]
-            inside = np.clip(counts - begin, 0, part.shape[1])
-            for row, inner in enumerate(_partitioned(part, inside, penalty)):
-                outer = [begin] if 0 < begin < counts[row] else []
-                cuts[row] += outer + [begin + place for place in inner]
-        if not attempt:
-            drifts = np.array([_drift(c[:n], s) for c, n, s in zip(cut, counts, cuts, strict=True)])
-            values -= drifts[:, None] * np.arange(values.shape[1])
-        noise = noise_beside(values, counts, cuts, ticks)
-        size, rho = noise.size, noise.rho
-    return cuts, drifts, noise
+    size = spread(np.diff(values, axis=1)) / math.sqrt(2)
+    clear = _without_spikes(values, size)
+    cuts = _partitioned(clear, counts, size, np.full(len(values), 0.3))
+    parts = zip(clear, counts, cuts, strict=True)
+    drifts = np.array([_drift(row[:count], starts) for row, count, starts in parts])
+    values -= drifts[:, None] * np.arange(values.shape[1])
+    noise = noise_beside(values, counts, cuts)
+    cuts = _partitioned(_without_spikes(values, noise.size), counts, noise.size, noise.rho)
+    return cuts, drifts, noise_beside(values, counts, cuts)
 
 
-def _partitioned(values: np.ndarray, counts: np.ndarray, penalty: np.ndarray) -> list[list[int]]:
-    """The cuts of each row that minimise squares about the means, and a penalty per cut."""
+def _without_spikes(values: np.ndarray, size: np.ndarray) -> np.ndarray:
+    middle, far = _around(values, 2), LIMITS.level_cut * size[:, None]
+    return middle + np.clip(values - middle, -far, far)
+
+
+def _partitioned(
+    values: np.ndarray, counts: np.ndarray, size: np.ndarray, rho: np.ndarray
+) -> list[list[int]]:
+    """The cuts of each row that minimise squares about the means, and a penalty per cut. Every
+    BLOCK nights there is one, so that long series take no longer."""
     rows, nights = values.shape
-    known, zero = np.nan_to_num(values), np.zeros((rows, 1))
+    known, zero = np.nan_to_num(values / size[:, None]), np.zeros((rows, 1))
     sums, squares = (np.hstack([zero, np.cumsum(known**power, axis=1)]) for power in (1, 2))
     best, last = np.zeros((rows, nights + 1)), np.zeros((rows, nights + 1), int)
+    penalty = LIMITS.level_penalty / independent(1, rho)
     for end in range(1, nights + 1):
-        lengths = end - np.arange(end)
-        cost = best[:, :end] - squares[:, :end]
-        cost -= (sums[:, end, None] - sums[:, :end]) ** 2 / lengths
-        last[:, end] = cost.argmin(axis=1)
+        starts = np.arange((end - 1) // BLOCK * BLOCK, end)
+        cost = best[:, starts[0] : end] - squares[:, starts[0] : end]
+        cost -= (sums[:, end, None] - sums[:, starts[0] : end]) ** 2 / (end - starts)
+        last[:, end] = starts[cost.argmin(axis=1)]
         best[:, end] = cost.min(axis=1) + squares[:, end] + penalty
     cuts = []
     for row, end in enumerate(counts.tolist()):
-        starts = []
-        while end > 0:
-            end = int(last[row, end])
-            starts.append(end)
-        cuts.append(starts[-2::-1])
+        inner = [int(last[row, end])]
+        while inner[-1]:
+            inner.append(int(last[row, inner[-1]]))
+        cuts.append(inner[-2::-1])
     return cuts
 
 
@@ -441,7 +422,7 @@ def _drift(values: np.ndarray, cuts: list[int]) -> float:
 
 
 def _kept(
-    values: np.ndarray, starts: list[int], noise: Noise, row: int, least: float
+    values: np.ndarray, starts: Sequence[int], noise: Noise, row: int, least: float
 ) -> list[Level]:
     """The levels of a series that have evidence enough, the weakest taken back one by one."""
     starts = list(starts)
@@ -449,16 +430,17 @@ def _kept(
         edges = [0, *starts, len(values)]
         parts = zip(edges, starts, edges[2:], strict=False)
         new = [Level(start, left, right) for left, start, right in parts]
-        strengths = [_strength(values, level, noise, row, least) for level in new]
-        weakest = int(np.argmin(strengths))
-        if strengths[weakest] >= 1:
+        for level in new:
+            _weigh(level, values, noise, row)
+        weakest = min(new, key=lambda level: level.errors)
+        if weakest.errors >= least:
             return new
-        del starts[weakest]
+        starts.remove(weakest.start)
     return []
 
 
-def _strength(values: np.ndarray, level: Level, noise: Noise, row: int, least: float) -> float:
-    """The evidence for a level, in units of what it needs at `least`; sets its step and errors.
+def _weigh(level: Level, values: np.ndarray, noise: Noise, row: int) -> None:
+    """Sets the step of a level and the standard errors between it and the one before.
 
     Nights of the shorter side are scored by the tails, from the median of the longer one. They are
     louder if the nights near the change are: their variance is drawn towards the usual one.
@@ -467,7 +449,8 @@ def _strength(values: np.ndarray, level: Level, noise: Noise, row: int, least: f
     level.step = float(np.median(right) - np.median(left))
     passing = len(left) < LIMITS.level or (len(right) < LIMITS.level and level.right < len(values))
     if passing or abs(level.step) < LEAST:  # spikes are no levels, but the newest may become one
-        return abs(level.step) - HUGE
+        level.errors = abs(level.step) - HUGE
+        return
     few, many, side = (right, left, 1) if len(right) <= len(left) else (left, right, -1)
     near = many[-LIMITS.loud_near :] if side > 0 else many[: LIMITS.loud_near]
     size, rho, cut = noise.size[row], noise.rho[row], LIMITS.level_cut
@@ -475,79 +458,40 @@ def _strength(values: np.ndarray, level: Level, noise: Noise, row: int, least: f
     for part in (near, few):
         squares = (np.clip((part - np.median(part)) / size, -cut, cut) ** 2).sum()
         louder = max(louder, (LIMITS.loud_pool + squares) / (LIMITS.loud_pool + len(part) - 1))
-    louder = math.sqrt(louder)
-    scores = noise.tails.scores(row, side * (few - np.median(many)) / (size * louder))
-    error = math.sqrt(mean_variance(len(few), rho) + mean_variance(len(many), rho))
-    error *= math.sqrt(1 + LIMITS.wander * max(rho - LIMITS.wander_above, 0))  # levels wander, too
-    level.errors = float(scores.mean()) / error * math.copysign(1, level.step)
-    return level.errors / least
+    off = side * (few - np.median(many)) / (size * math.sqrt(louder))
+    variance = mean_variance(len(few), rho) + mean_variance(len(many), rho)
+    variance *= 1 + LIMITS.wander * max(rho - LIMITS.wander_above, 0)  # levels wander, too
+    errors = float(noise.tails.scores(row, off).mean()) / math.sqrt(variance)
+    level.errors = errors if level.step > 0 else -errors
 
 
-_Visits = tuple[list[tuple[int, int, float]], list[float]]
-
-
-def _visits(values: np.ndarray, starts: list[int], size: float) -> _Visits:
-    """Where a series has been: the night after each level, its nights and median; and by how much
-    it was elsewhere and came back."""
+def _returns(values: np.ndarray, starts: list[int], size: float) -> np.ndarray:
+    """By how much a series was elsewhere and came back, for each time that it did."""
     parts = np.split(values, starts)
-    lengths = [len(part) for part in parts]
-    middle = [float(np.median(part)) for part in parts]
-    gaps = []
-    turns = itertools.pairwise(itertools.pairwise(middle))
-    for ((before, here), (_, after)), nights in zip(turns, lengths[1:], strict=False):
-        gap = min(abs(here - before), abs(here - after))
-        same_side = (here - before) * (here - after) > 0
-        is_return = same_side and abs(before - after) < abs(here - before) / 2
-        if is_return and nights >= LIMITS.level and gap > max(LEAST, LIMITS.states_apart * size):
-            gaps.append(gap)
-    ends = [*starts, len(values)]
-    return list(zip(ends, lengths, middle, strict=True)), gaps
+    nights, middle = (np.array([*map(of, parts)]) for of in (len, np.median))
+    there, back = np.diff(middle)[:-1], np.diff(middle)[1:]
+    gaps = np.minimum(np.abs(there), np.abs(back))
+    is_return = (there * back < 0) & (np.abs(there + back) < np.abs(there) / 2)
+    is_return &= nights[1:-1] >= LIMITS.level
+    return gaps[is_return & (gaps > max(LEAST, LIMITS.states_apart * size))]
 
 
-def _visits_of(nights: Sequence[np.ndarray], cuts: list[list[int]], noise: Noise) -> list[_Visits]:
-    return [_visits(*part) for part in zip(nights, cuts, noise.size.tolist(), strict=True)]
-
-
-def _states(visited: Sequence[_Visits], returns: int, part: float) -> float:
+def _states(
+    nights: Sequence[np.ndarray], cuts: list[list[int]], noise: Noise, returns: int, part: float
+) -> float:
     """How far a new level must be from the one before, where many metrics of a table went and came
     back so often: a step as large is no news there."""
-    gaps = [each for _, each in visited if len(each) >= returns]
-    if len(gaps) < max(2, part * len(visited)):
+    gaps = [_returns(*each) for each in zip(nights, cuts, noise.size, strict=True)]
+    many = [each for each in gaps if len(each) >= returns]
+    if len(many) < max(2, part * len(gaps)):
         return 0.0
-    return LIMITS.states_beyond * float(np.median(np.concatenate(gaps)))
+    return LIMITS.states_beyond * float(np.median(np.concatenate(many)))
 
 
 def states_of(series: np.ndarray) -> float:
     """The step that is no news in a table, as many of its metrics went as far and came back within
     these nights; 0 if few did. `series`: [metrics, nights], with nights of each."""
     values, _, counts = _packed(series)
-    cuts, _, noise = _proposed(values, counts, np.zeros(len(series)))
+    cuts, _, noise = _proposed(values, counts)
     nights = [row[:count] for row, count in zip(values, counts, strict=True)]
-    return _states(_visits_of(nights, cuts, noise), 1, LIMITS.several_compared)
-
-
-def chance_of_alarm(
-    nights: int, step: float, size: float | np.ndarray, rho: float | np.ndarray, metrics: int
-) -> float | np.ndarray:
-    """The chance that a step is an alarm after so many nights.
-
-    Args:
-        nights: of the new level.
-        step: logarithm of the new level over the old one, which lasted LIMITS.usual_nights.
-        size: standard deviation of the logarithm between nights, of one metric or several.
-        rho: correlation of neighbouring nights.
-        metrics: of the table.
-    """
-    usual = LIMITS.usual_nights
-    least = _limits(np.full(metrics, usual), LIMITS.false_alarms)
-    error = size * np.sqrt(mean_variance(nights, rho) + mean_variance(usual, rho))
-    return scipy.special.ndtr(step / error - least[0])
-
-
-def nights_until(
-    step: float, size: float, rho: float, metrics: int, least: int = LIMITS.level
-) -> int | None:
-    """How many nights of a new level it takes until half of such changes are found, from `least`
-    on; None if none within LIMITS.latest_nights. Other arguments as of chance_of_alarm()."""
-    nights = range(least, LIMITS.latest_nights + 1)
-    return next((n for n in nights if chance_of_alarm(n, step, size, rho, metrics) >= 0.5), None)
+    return _states(nights, cuts, noise, 1, LIMITS.several_compared)

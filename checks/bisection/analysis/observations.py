@@ -2,13 +2,14 @@
 
 import re
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from statistics import median  # of few values much faster than NumPy's
 from typing import Any
 
 import numpy as np
 
 from bisection.analysis.model import Row, Side
+from bisection.analysis.statistics import scale
 from bisection.core.identity import IDENTITY, is_ratio_to_itself
 from bisection.core.reasons.base import Reason, Text
 from bisection.core.reasons.performance import Unlike
@@ -243,3 +244,17 @@ def _communication(before: Observations, key: Key) -> float | None:
         if values:
             return float(np.median(values))
     return None
+
+
+def by_night(jobs: Jobs, night: Mapping[int, int]) -> dict[int, float]:
+    """The number of a night -> the median of its sessions, each by the median of its jobs."""
+    nights = defaultdict(list)
+    for session, values in jobs.items():
+        nights[night[session]].append(median(values))
+    return {number: median(values) for number, values in sorted(nights.items())}
+
+
+def spread_of(values: Sequence[float]) -> float:
+    """The robust standard deviation of the logarithms, for few values made larger."""
+    logs = np.log(values)
+    return float(scale(logs - np.median(logs))) * (1 + 1 / max(len(logs) - 1, 1))

@@ -14,8 +14,8 @@ from typing import Any
 import numpy as np
 
 from bisection.analysis.bounds import bounds
+from bisection.analysis.environment import changes
 from bisection.analysis.histories import histories
-from bisection.analysis.model import changes
 from bisection.core.format import number
 from bisection.core.grouping import grouped
 from bisection.core.reference_files import Case, faults, lookup, span_of

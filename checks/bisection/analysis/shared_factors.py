@@ -42,11 +42,6 @@ class States:
     share: np.ndarray  # of the nights of either side in the slower state, [2, metrics]
     slow: np.ndarray  # [metrics, nights]: in the slower state
 
-    @property
-    def alike(self) -> np.ndarray:
-        """Whether both sides may have the same share of nights in the slower state."""
-        return self.two & (np.abs(np.diff(self.share, axis=0)[0]) < LIMITS.share_apart)
-
 
 @dataclass
 class MetricShifts:
@@ -95,7 +90,8 @@ def evidence(
     noise = costs - series[group]
     states = two_states(noise, count)
     # Where a metric is as often in the slower state as before, its levels show what changed.
-    level = noise - np.where(states.alike[:, None], states.slow * states.gap[:, None], 0)
+    alike = states.two & (np.abs(states.share[1] - states.share[0]) < LIMITS.share_apart)
+    level = noise - np.where(alike[:, None], states.slow * states.gap[:, None], 0)
     apart = differences(level[:, :count], level[:, count:])
     followed, estimate = sure[group], apart.estimate + shared.estimate[group]
     half = np.hypot(apart.half_width, shared.half_width[group])
@@ -145,17 +141,14 @@ def two_states(values: np.ndarray, nights: int) -> States:
     gaps[(place < fewest) | (place > counts[:, None] - fewest) | np.isnan(gaps)] = 0
     at = gaps.argmax(axis=1)[:, None]
     slow = known & (values > np.take_along_axis(ranked, at, axis=1))
-    parts = [known & ~slow, slow]
-    sizes = [np.maximum(here.sum(axis=1), 2) for here in parts]
-    pairs = list(zip(parts, sizes, strict=True))
-    means = [np.where(here, values, 0).sum(axis=1) / size for here, size in pairs]
-    off = np.where(known, values - np.where(slow, means[1][:, None], means[0][:, None]), 0)
-    wide = np.max([((off * here) ** 2).sum(axis=1) / (size - 1) for here, size in pairs], axis=0)
+    parts = np.array([known & ~slow, slow])
+    sizes = np.maximum(parts.sum(axis=2), 2)
+    means = np.where(parts, values, 0).sum(axis=2) / sizes
+    off = np.where(parts, values - means[..., None], 0)
+    wide = ((off**2).sum(axis=2) / (sizes - 1)).max(axis=0)
     gap = means[1] - means[0]
-    hits, of = (
-        np.array([side.sum(axis=1) for side in np.split(each, [nights], axis=1)])
-        for each in (slow, known)
-    )
+    hits = np.array([side.sum(axis=2) for side in np.split(parts, [nights], axis=2)])
     two = gap > np.maximum(LIMITS.states_far * np.sqrt(wide), np.log1p(LIMITS.states_gap))
-    two &= ((hits >= fewest // 2) & (of - hits >= fewest // 2)).any(axis=0)
-    return States(two, np.where(two, gap, 0), hits / np.maximum(of, 1), slow)
+    two &= (hits >= fewest // 2).all(axis=1).any(axis=0)
+    share = hits[:, 1] / np.maximum(hits.sum(axis=1), 1)
+    return States(two, np.where(two, gap, 0), share, slow)

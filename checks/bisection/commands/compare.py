@@ -6,8 +6,8 @@ from collections.abc import Sequence
 
 from bisection.analysis import budget
 from bisection.analysis.comparison import compare
-from bisection.analysis.judging import noise_tables, noises
 from bisection.analysis.model import Comparison
+from bisection.analysis.power import noise_tables, noises
 from bisection.core import paths
 from bisection.core.format import node_hours, number, number_from, part, printable, regex
 from bisection.core.thresholds import LIMITS

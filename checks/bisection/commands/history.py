@@ -6,17 +6,22 @@ stays an alarm until the metrics recover, or until `--accept EVENT` accepts its 
 """
 
 import argparse
+from collections.abc import Sequence
 
-from bisection.analysis.events import accept, events_of, tables_of
+from bisection.analysis.events import events_of
 from bisection.analysis.explain import explain_points
 from bisection.analysis.histories import histories, usual
+from bisection.analysis.model import Event
+from bisection.analysis.night_tables import tables_of
 from bisection.core import paths
 from bisection.core.format import number_from, printable, regex
 from bisection.core.thresholds import LIMITS
-from bisection.core.verdicts import Exit
+from bisection.core.verdicts import BisectionError, Exit
 from bisection.judge import decision
 from bisection.judge.raised import note_raised
 from bisection.report.comparison_text import history_text
+from bisection.store.database import Store
+from bisection.store.marks import Mark
 from bisection.store.selection import HELP, left_out, select
 from bisection.store.sync import opened
 
@@ -47,7 +52,7 @@ def act(options: argparse.Namespace) -> Exit:
         events, more = events_of(tables_of(series, sessions), options.false_alarms_per_year)
         if name := options.accept or options.revoke:
             reason = (options.reason or "accepted") if options.accept else ""
-            named = accept(store, events, name, reason)
+            named = _accept(store, events, name, reason)
             print(f"{named[:8]}: {'accepted' if options.accept else 'alarm re-enabled'}")
             return Exit.OK
         note_raised(events, series, sessions, options.false_alarms_per_year)
@@ -56,3 +61,24 @@ def act(options: argparse.Namespace) -> Exit:
     print(printable(history_text(events, series, len(sessions), notes, options.metrics)))
     alarms = [event for event in events if event.alarm]
     return decision.of_history(alarms, any(history.is_long for history in series))
+
+
+def _accept(store: Store, events: Sequence[Event], name: str, reason: str) -> str:
+    """Accepts what got worse since the session that begins with `name`, on all partitions; without
+    a reason, takes that back. Returns the session. BisectionError: nothing did, or it is not
+    accepted."""
+    open_to = [event for event in events if (event.worse if reason else event.accepted)]
+    uuids = list(dict.fromkeys(event.session for event in open_to))
+    named = [uuid for uuid in uuids if uuid.startswith(name)]
+    if len(named) != 1:
+        names = ", ".join(uuid[:8] for uuid in uuids) or "none"
+        raise BisectionError(f"{name!r}: no event of this name; events: {names}")
+    (uuid,) = named
+    with store.marking() as marks:
+        if reason:
+            marks.setdefault(uuid, Mark()).accepted = reason
+        else:
+            near = {s.uuid for event in open_to if event.session == uuid for s in event.near}
+            for session in near & marks.keys():
+                marks[session].accepted = ""
+    return uuid

@@ -5,9 +5,10 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from bisection.analysis.comparison import compare
-from bisection.analysis.events import drawn, events_of, tables_of
+from bisection.analysis.environment import changes
+from bisection.analysis.events import events_of
 from bisection.analysis.explain import explain_points
-from bisection.analysis.histories import histories, regular
+from bisection.analysis.histories import drawn, histories, regular
 from bisection.analysis.model import (
     Change,
     ChangePoint,
@@ -15,8 +16,8 @@ from bisection.analysis.model import (
     DrawnHistory,
     Event,
     Suspect,
-    changes,
 )
+from bisection.analysis.night_tables import tables_of
 from bisection.analysis.nodes import recent, suspects
 from bisection.analysis.outlying import FEW_SAMPLES
 from bisection.analysis.retest_plan import Plan

@@ -3,9 +3,10 @@
 from collections.abc import Sequence
 from functools import cache
 
-from bisection.analysis.events import events_of, tables_of
+from bisection.analysis.events import events_of
 from bisection.analysis.histories import History
 from bisection.analysis.model import Event
+from bisection.analysis.night_tables import tables_of
 from bisection.core.thresholds import LIMITS
 from bisection.store.database import Session
 

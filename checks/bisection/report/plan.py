@@ -4,7 +4,7 @@ import shlex
 from collections.abc import Iterable, Iterator, Sequence
 
 from bisection.analysis.budget import NightlyLaunch, NightPlan
-from bisection.analysis.judging import Power
+from bisection.analysis.power import Power
 from bisection.core.format import number, plural, some, utc
 from bisection.core.grouping import grouped
 from bisection.core.identity import TestId

@@ -5,7 +5,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from bisection.analysis.model import Change, changes
+from bisection.analysis.environment import changes
+from bisection.analysis.model import Change
 from bisection.analysis.propose import ALIKE
 from bisection.core import paths
 from bisection.core.format import plural, short, some, utc

@@ -6,7 +6,7 @@ import re
 import pytest
 from made_up_traffic import launch
 
-from bisection.analysis.statistics import estimate
+from bisection.analysis.resampling import estimate
 from bisection.core.verdicts import Grade
 from bisection.kernels.local import Estimate
 from interconnect import impact

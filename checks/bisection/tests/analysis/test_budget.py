@@ -9,7 +9,7 @@ from made_up import case, sessions, store
 from running import RNG
 
 from bisection.analysis import budget
-from bisection.analysis.judging import noise_tables
+from bisection.analysis.power import noise_tables
 from bisection.core.verdicts import Verdict
 from bisection.report import plan
 

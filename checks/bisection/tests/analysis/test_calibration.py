@@ -8,7 +8,8 @@ import pytest
 from nights import NOISES, REAL, changed, in_state, kernels_of
 from scipy.stats import binom
 
-from bisection.analysis.judging import Power, adjusted, decide
+from bisection.analysis.judging import adjusted, decide
+from bisection.analysis.power import Power
 from bisection.analysis.shared_factors import ALL, evidence
 from bisection.core.thresholds import LIMITS
 from bisection.core.verdicts import Verdict

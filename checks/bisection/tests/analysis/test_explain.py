@@ -7,9 +7,10 @@ import pytest
 from made_up import case, row, sessions, store
 from reports import only
 
-from bisection.analysis.events import events_of, tables_of
+from bisection.analysis.events import events_of
 from bisection.analysis.explain import explain_points
 from bisection.analysis.histories import histories
+from bisection.analysis.night_tables import tables_of
 from bisection.core.identity import Geometry
 from bisection.core.reasons.performance import NetworkExplains, SharedChange
 from bisection.core.verdicts import Verdict

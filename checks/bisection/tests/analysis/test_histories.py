@@ -6,9 +6,10 @@ import numpy as np
 import pytest
 from made_up import DAY, EPOCH, case, nights, noise, session, sessions, store, tables
 
-from bisection.analysis.events import drawn, events_of, tables_of
-from bisection.analysis.histories import histories, regular
+from bisection.analysis.events import events_of
+from bisection.analysis.histories import drawn, histories, regular
 from bisection.analysis.model import Change
+from bisection.analysis.night_tables import tables_of
 from bisection.core.reasons.base import clause
 from bisection.core.verdicts import Verdict
 from bisection.judge import alarms

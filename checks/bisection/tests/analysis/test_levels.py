@@ -13,9 +13,11 @@ from made_up import DAY, EPOCH
 from nights import NOISES, REAL, changed, kernels_of, like_real_ones, lognormal
 from scipy.stats import binom
 
-from bisection.analysis.events import events_of, tables_of
+from bisection.analysis.events import events_of
 from bisection.analysis.histories import History
-from bisection.analysis.noise import levels, nights_until
+from bisection.analysis.night_tables import tables_of
+from bisection.analysis.noise import levels
+from bisection.analysis.power import nights_until
 from bisection.report import words
 from bisection.store.database import Metric, Session, StoredTest
 

@@ -7,7 +7,7 @@ from reports import CLOCK, HPCX
 from scipy.stats import norm
 
 from bisection.analysis import model
-from bisection.analysis.judging import explain
+from bisection.analysis.upgrade import explain
 from bisection.core.reasons.base import clause
 from bisection.core.verdicts import Against
 from bisection.report.comparison_text import comparison_text
