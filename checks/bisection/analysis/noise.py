@@ -25,6 +25,7 @@ YEAR = 365.0  # nights
 LEAST = math.log1p(LIMITS.step)
 ROUNDS = 3  # of levels by the noise beside the levels before
 BLOCK = 400  # nights that are partitioned at once
+ROWS = 64  # metrics of them
 
 
 def spread(off: np.ndarray, cut: float = LIMITS.noise_cut) -> np.ndarray:
@@ -96,10 +97,8 @@ class Tails:
     """
 
     def __init__(self, off: np.ndarray) -> None:
-        sizes = np.abs(off)
-        self.own = np.sort(np.where(np.isfinite(sizes), sizes, np.inf), axis=1)
-        self.counts = np.isfinite(sizes).sum(axis=1)
-        self.all = np.sort(sizes[np.isfinite(sizes)])
+        self.own = np.abs(off)
+        self.all = np.sort(self.own[np.isfinite(self.own)])
         top = np.maximum(self.all[-max(len(self.all) // 200, 10) :], TINY)
         self.start, self.share = top[0], len(top) / len(self.all)
         self.power = 1 / max(float(np.mean(np.log(top / top[0]))), 0.1)
@@ -109,8 +108,9 @@ class Tails:
         table = 1 - np.searchsorted(self.all, far) / len(self.all)
         law = self.share * (np.maximum(far, self.start) / self.start) ** -self.power
         table = np.maximum(np.where(far > self.start, law, table), 2 * scipy.special.ndtr(-far))
-        count, worth = self.counts[row], LIMITS.tail_nights
-        mine = count - np.searchsorted(self.own[row, :count], far)
+        own, worth = np.sort(self.own[row]), LIMITS.tail_nights  # NaN last
+        count = np.isfinite(own).sum()
+        mine = count - np.searchsorted(own, far)
         return (mine + worth * table) / (count + worth)
 
     def scores(self, row: int, off: np.ndarray) -> np.ndarray:
@@ -134,9 +134,9 @@ def noise_beside(
 ) -> Noise:
     """The noise beside the medians between cuts; `values` are packed. No value is known better than
     its tick (Sheppard 1898)."""
-    rest = np.full(values.shape, np.nan)
+    rest = values - medians(values, 1)[:, None]
     for row, starts in enumerate(cuts):
-        for part in np.split(np.arange(counts[row]), starts):
+        for part in np.split(np.arange(counts[row]), starts) if starts else ():
             rest[row, part] = values[row, part] - np.median(values[row, part])
     taken = np.array([1 + len(starts) for starts in cuts])
     size = spread(rest, LIMITS.level_cut) * np.sqrt(counts / np.maximum(counts - taken, 1))
@@ -236,12 +236,19 @@ def factors(residuals: np.ndarray, kernels: np.ndarray) -> tuple[np.ndarray, np.
     return session, kernel
 
 
+def _blocks(values: np.ndarray) -> list[slice]:
+    """The rows of a table in parts: what is made of each stays in a processor's cache."""
+    return [slice(at, at + ROWS) for at in range(0, len(values), ROWS)]
+
+
 def _around(values: np.ndarray, reach: int) -> np.ndarray:
     """The median of each night and of so many before and after it."""
-    width = 2 * reach + 1
+    width, result = 2 * reach + 1, np.empty(values.shape)
     wide = np.pad(values, ((0, 0), (reach, reach)), constant_values=np.nan)
-    windows = np.lib.stride_tricks.sliding_window_view(wide, width, axis=1)
-    return medians(windows.reshape(-1, width), 1).reshape(values.shape)
+    for rows in _blocks(values):
+        windows = np.lib.stride_tricks.sliding_window_view(wide[rows], width, axis=1)
+        result[rows] = medians(windows.reshape(-1, width), 1).reshape(result[rows].shape)
+    return result
 
 
 def without_weeks(costs: np.ndarray, days: np.ndarray) -> np.ndarray:
@@ -383,19 +390,24 @@ def _proposed(
     size = np.maximum(spread(np.diff(values, axis=1)) / math.sqrt(2), ticks / math.sqrt(12))
     rho, drifts = np.full(len(values), 0.3), np.zeros(len(values))
     for attempt in range(2):
-        middle, far = _around(values, 2), LIMITS.level_cut * size[:, None]
-        cut = middle + np.clip(values - middle, -far, far)
+        cuts: list[list[int]] = []
         penalty = LIMITS.level_penalty / independent(1, rho)
-        cuts: list[list[int]] = [[] for _ in values]
-        for begin in range(0, values.shape[1], BLOCK):
-            part = cut[:, begin : begin + BLOCK] / size[:, None]
-            inside = np.clip(counts - begin, 0, part.shape[1])
-            for row, inner in enumerate(_partitioned(part, inside, penalty)):
-                outer = [begin] if 0 < begin < counts[row] else []
-                cuts[row] += outer + [begin + place for place in inner]
-        if not attempt:
-            drifts = np.array([_drift(c[:n], s) for c, n, s in zip(cut, counts, cuts, strict=True)])
-            values -= drifts[:, None] * np.arange(values.shape[1])
+        for rows in _blocks(values):
+            here, nights, far = values[rows], counts[rows], LIMITS.level_cut * size[rows, None]
+            middle = _around(here, 2)
+            cut = middle + np.clip(here - middle, -far, far)
+            of_rows: list[list[int]] = [[] for _ in here]
+            for begin in range(0, values.shape[1], BLOCK):
+                part = cut[:, begin : begin + BLOCK] / size[rows, None]
+                inside = np.clip(nights - begin, 0, part.shape[1])
+                for row, inner in enumerate(_partitioned(part, inside, penalty[rows])):
+                    outer = [begin] if 0 < begin < nights[row] else []
+                    of_rows[row] += outer + [begin + place for place in inner]
+            if not attempt:
+                each = zip(cut, nights, of_rows, strict=True)
+                drifts[rows] = [_drift(values[:n], starts) for values, n, starts in each]
+                here -= drifts[rows, None] * np.arange(here.shape[1])
+            cuts += of_rows
         noise = noise_beside(values, counts, cuts, ticks)
         size, rho = noise.size, noise.rho
     return cuts, drifts, noise
@@ -404,15 +416,17 @@ def _proposed(
 def _partitioned(values: np.ndarray, counts: np.ndarray, penalty: np.ndarray) -> list[list[int]]:
     """The cuts of each row that minimise squares about the means, and a penalty per cut."""
     rows, nights = values.shape
-    known, zero = np.nan_to_num(values), np.zeros((rows, 1))
-    sums, squares = (np.hstack([zero, np.cumsum(known**power, axis=1)]) for power in (1, 2))
-    best, last = np.zeros((rows, nights + 1)), np.zeros((rows, nights + 1), int)
+    sums = np.hstack([np.zeros((rows, 1)), np.cumsum(np.nan_to_num(values), axis=1)])
+    # The least of squares and penalties up to each night, without the squares of its values.
+    least, last = np.zeros((rows, nights + 1)), np.zeros((rows, nights + 1), int)
+    worth = 1 / np.arange(nights, 0, -1)
     for end in range(1, nights + 1):
-        lengths = end - np.arange(end)
-        cost = best[:, :end] - squares[:, :end]
-        cost -= (sums[:, end, None] - sums[:, :end]) ** 2 / lengths
+        cost = sums[:, end, None] - sums[:, :end]
+        cost *= cost
+        cost *= worth[-end:]
+        np.subtract(least[:, :end], cost, out=cost)
         last[:, end] = cost.argmin(axis=1)
-        best[:, end] = cost.min(axis=1) + squares[:, end] + penalty
+        least[:, end] = cost.min(axis=1) + penalty
     cuts = []
     for row, end in enumerate(counts.tolist()):
         starts = []
