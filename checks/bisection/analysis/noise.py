@@ -355,19 +355,23 @@ def _judge_newest(
     size: float,
 ) -> None:
     """Whether the newest level is an alarm. It is, if it is surely worse; or if it may be, and all
-    launches of two of its nights say so, which were repeated. It is none if the metric has been
-    there before, or if it is no further than states of many metrics of the table are apart.
+    launches of two of its nights say so, which were repeated.
+
+    It is none if states of many metrics of the table are as far apart. Nor is it one if the metric
+    has been there for some nights, unless it then was elsewhere for weeks, and was there for weeks,
+    or is now.
     """
     level.newest = True
     now = float(np.median(values[level.start :]))
     middle = now - level.step / 2
     repeated = (np.nan_to_num(mild[level.start : len(values)], nan=-np.inf) > middle).sum()
-    enough = level.sure and len(values) - level.start >= LIMITS.level
+    stay = len(values) - level.start
+    enough = level.sure and stay >= LIMITS.level
     worse = level.step > states and (enough or repeated >= LIMITS.level_repeated)
-    short = level.start - level.left < LIMITS.level_long
     as_bad = max(middle, now - max(LEAST, size))
     nights = sum(n for end, n, median in been if median > as_bad and end <= level.start)
-    level.back = level.step > 0 and nights > 0 and (nights < LIMITS.level_long or short)
+    short = min(level.start - level.left, max(nights, stay)) < LIMITS.level_long
+    level.back = level.step > 0 and short and nights >= min(stay, LIMITS.level)
     level.alarm = worse and not level.back
 
 
