@@ -423,14 +423,15 @@ def _partitioned(values: np.ndarray, counts: np.ndarray, penalty: np.ndarray) ->
     sums = np.hstack([np.zeros((rows, 1)), np.cumsum(np.nan_to_num(values), axis=1)])
     # The least of squares and penalties up to each night, without the squares of its values.
     least, last = np.zeros((rows, nights + 1)), np.zeros((rows, nights + 1), int)
-    worth = 1 / np.arange(nights, 0, -1)
+    worth, every, memory = 1 / np.arange(nights, 0, -1), np.arange(rows), np.empty(rows * nights)
     for end in range(1, nights + 1):
-        cost = sums[:, end, None] - sums[:, :end]
+        cost = memory[: rows * end].reshape(rows, end)
+        np.subtract(sums[:, end, None], sums[:, :end], out=cost)
         cost *= cost
         cost *= worth[-end:]
         np.subtract(least[:, :end], cost, out=cost)
         last[:, end] = cost.argmin(axis=1)
-        least[:, end] = cost.min(axis=1) + penalty
+        least[:, end] = cost[every, last[:, end]] + penalty
     cuts = []
     for row, end in enumerate(counts.tolist()):
         starts = []
@@ -523,7 +524,8 @@ def _visits(values: np.ndarray, starts: list[int], size: float) -> _Visits:
 
 
 def _visits_of(nights: Sequence[np.ndarray], cuts: list[list[int]], noise: Noise) -> list[_Visits]:
-    return [_visits(*part) for part in zip(nights, cuts, noise.size.tolist(), strict=True)]
+    parts = zip(nights, cuts, noise.size.tolist(), strict=True)
+    return [_visits(*part) if part[1] else ([], []) for part in parts]
 
 
 def _states(visited: Sequence[_Visits], returns: int, part: float) -> float:
