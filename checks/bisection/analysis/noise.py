@@ -539,11 +539,13 @@ def _states(visited: Sequence[_Visits], returns: int, part: float) -> float:
 
 def states_of(series: np.ndarray) -> float:
     """The step that is no news in a table, as many of its metrics went as far and came back within
-    these nights; 0 if few did. `series`: [metrics, nights], with nights of each."""
+    these nights, so often as states do; 0 if few did. `series`: [metrics, nights], with nights of
+    each."""
     values, _, counts = _packed(series)
     cuts, _, noise = _proposed(values, counts, np.zeros(len(series)))
     nights = [row[:count] for row, count in zip(values, counts, strict=True)]
-    return _states(_visits_of(nights, cuts, noise), 1, LIMITS.several_compared)
+    returns = 1 + series.shape[1] // LIMITS.several_nights
+    return _states(_visits_of(nights, cuts, noise), returns, LIMITS.several_compared)
 
 
 def chance_of_alarm(
