@@ -176,8 +176,8 @@ def history_text(
     lines += verdict_text.alarms([*alarms.alarms_of(events)])
     lines += wrapped(*words.no_alarms(events))
     for event in (event for event in events if all_metrics and event.points):
-        points = alarms.worst_first(event.points)
-        points = noted(points, POINTS, lambda point: clause(point.cause), len(points))[1:]
+        worst = alarms.worst_first(event.points)
+        points = noted(worst, POINTS, lambda point: clause(point.cause), len(worst))[1:]
         lines += ["", f"{event.session[:8]} {words.state(event)}:", *points]
     lines += [""] if lines else []
     needed = 2 * LIMITS.level

@@ -272,7 +272,9 @@ def test_better_then_back_is_no_alarm(better_for, later, factor, state):
     assert any(event.alarm for event in events) == (state == "worse")
 
 
-@pytest.mark.parametrize(("earlier", "later", "alarm"), [(1, 5, True), (5, 9, False), (5, 30, True)])
+@pytest.mark.parametrize(
+    ("earlier", "later", "alarm"), [(1, 5, True), (5, 9, False), (5, 30, True)]
+)
 def test_a_spike_as_high_hides_no_step_and_some_nights_hide_it_for_four_weeks(
     earlier, later, alarm
 ):
