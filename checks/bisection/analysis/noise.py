@@ -24,6 +24,7 @@ YEAR = 365.0  # nights
 LEAST = math.log1p(LIMITS.step)
 ROUNDS = 3  # of levels by the noise beside the levels before
 BLOCK = 400  # nights that are partitioned at once
+ROWS = 128  # of a table: what is made of so many stays in a processor's cache
 
 
 def spread(off: np.ndarray, cut: float = LIMITS.noise_cut) -> np.ndarray:
@@ -95,7 +96,7 @@ class Tails:
     """
 
     def __init__(self, off: np.ndarray) -> None:
-        self.own, self.counts = np.sort(np.abs(off), axis=1), np.isfinite(off).sum(axis=1)
+        self.own = np.abs(off)
         self.all = np.sort(self.own[np.isfinite(self.own)])
         top = np.maximum(self.all[-max(len(self.all) // 200, 10) :], TINY)
         self.start, self.share = top[0], len(top) / len(self.all)
@@ -103,13 +104,14 @@ class Tails:
 
     def scores(self, row: int, off: np.ndarray) -> np.ndarray:
         """Normal scores of nights of a metric that are so many scales off."""
-        far, count, worth = np.abs(off), self.counts[row], LIMITS.tail_nights
+        far, worth, own = np.abs(off), LIMITS.tail_nights, np.sort(self.own[row])  # NaN last
+        count = np.isfinite(own).sum()
         law = self.share * (np.maximum(far, self.start) / self.start) ** -self.power
         table = 1 - np.searchsorted(self.all, far) / len(self.all)
         table = np.where(far > self.start, law, table)
         table = np.maximum(table, 2 * scipy.special.ndtr(-far))
-        own = count - np.searchsorted(self.own[row, :count], far)
-        chance = np.clip((own + worth * table) / (count + worth), 1e-12, 1)
+        beyond = count - np.searchsorted(own, far)
+        chance = np.clip((beyond + worth * table) / (count + worth), 1e-12, 1)
         return np.sign(off) * -scipy.special.ndtri(chance / 2)
 
 
@@ -125,9 +127,9 @@ class Noise:
 
 def noise_beside(values: np.ndarray, counts: np.ndarray, cuts: list[list[int]]) -> Noise:
     """The noise beside the medians between cuts; `values` are packed."""
-    rest = np.full(values.shape, np.nan)
+    rest = values - medians(values, 1)[:, None]
     for row, starts in enumerate(cuts):
-        for part in np.split(np.arange(counts[row]), starts):
+        for part in np.split(np.arange(counts[row]), starts) if starts else ():
             rest[row, part] = values[row, part] - np.median(values[row, part])
     taken = np.array([1 + len(starts) for starts in cuts])
     size = spread(rest, LIMITS.level_cut) * np.sqrt(counts / np.maximum(counts - taken, 1))
@@ -226,10 +228,13 @@ def factors(residuals: np.ndarray, kernels: np.ndarray) -> tuple[np.ndarray, np.
 
 def _around(values: np.ndarray, reach: int) -> np.ndarray:
     """The median of each night and of so many before and after it."""
-    width = 2 * reach + 1
+    width, result = 2 * reach + 1, np.empty(values.shape)
     wide = np.pad(values, ((0, 0), (reach, reach)), constant_values=np.nan)
-    windows = np.lib.stride_tricks.sliding_window_view(wide, width, axis=1)
-    return medians(windows.reshape(-1, width), 1).reshape(values.shape)
+    for at in range(0, len(values), ROWS):
+        rows = slice(at, at + ROWS)
+        windows = np.lib.stride_tricks.sliding_window_view(wide[rows], width, axis=1)
+        result[rows] = medians(windows.reshape(-1, width), 1).reshape(result[rows].shape)
+    return result
 
 
 def without_weeks(costs: np.ndarray, days: np.ndarray) -> np.ndarray:
@@ -331,21 +336,24 @@ def _judge_newest(
     size: float,
 ) -> None:
     """Whether the newest level is an alarm. It is, if it is surely worse; or if it may be, and all
-    launches of two of its nights say so, which were repeated. It is none if the metric has been
-    there before, or if it is no further than states of many metrics of the table are apart.
-    `starts`: of its levels, as they were proposed.
+    launches of two of its nights say so, which were repeated.
+
+    It is none if states of many metrics of the table are as far apart. Nor is it one if the metric
+    has been there for some nights, unless it then was elsewhere for weeks, and was there for weeks,
+    or is now. `starts`: of its levels, as they were proposed.
     """
     level.newest = True
     now = float(np.median(values[level.start :]))
     middle = now - level.step / 2
     repeated = (np.nan_to_num(mild[level.start : len(values)], nan=-np.inf) > middle).sum()
-    enough = level.sure and len(values) - level.start >= LIMITS.level
+    stay = len(values) - level.start
+    enough = level.sure and stay >= LIMITS.level
     worse = level.step > states and (enough or repeated >= LIMITS.level_repeated)
     as_bad = max(middle, now - max(LEAST, size))
     before = np.split(values[: level.start], [at for at in starts if at < level.start])
     nights = sum(len(part) for part in before if np.median(part) > as_bad)
-    short = level.start - level.left < LIMITS.level_long
-    level.back = level.step > 0 and nights > 0 and (nights < LIMITS.level_long or short)
+    short = min(level.start - level.left, max(nights, stay)) < LIMITS.level_long
+    level.back = level.step > 0 and short and nights >= min(stay, LIMITS.level)
     level.alarm = bool(worse) and not level.back
 
 
@@ -384,18 +392,26 @@ def _partitioned(
 ) -> list[list[int]]:
     """The cuts of each row that minimise squares about the means, and a penalty per cut. Every
     BLOCK nights there is one, so that long series take no longer."""
-    rows, nights = values.shape
-    known, zero = np.nan_to_num(values / size[:, None]), np.zeros((rows, 1))
-    sums, squares = (np.hstack([zero, np.cumsum(known**power, axis=1)]) for power in (1, 2))
-    best, last = np.zeros((rows, nights + 1)), np.zeros((rows, nights + 1), int)
+    (rows, nights), cuts = values.shape, []
+    if rows > ROWS:
+        for at in range(0, rows, ROWS):
+            here = slice(at, at + ROWS)
+            cuts += _partitioned(values[here], counts[here], size[here], rho[here])
+        return cuts
+    sums = np.cumsum(np.nan_to_num(values / size[:, None]), axis=1)
+    sums = np.hstack([np.zeros((rows, 1)), sums])
+    # The least of squares and penalties up to each night, without the squares of its values.
+    least, last = np.zeros((rows, nights + 1)), np.zeros((rows, nights + 1), int)
+    worth, every = 1 / np.arange(min(nights, BLOCK), 0, -1), np.arange(rows)
     penalty = LIMITS.level_penalty / independent(1, rho)
     for end in range(1, nights + 1):
-        starts = np.arange((end - 1) // BLOCK * BLOCK, end)
-        cost = best[:, starts[0] : end] - squares[:, starts[0] : end]
-        cost -= (sums[:, end, None] - sums[:, starts[0] : end]) ** 2 / (end - starts)
-        last[:, end] = starts[cost.argmin(axis=1)]
-        best[:, end] = cost.min(axis=1) + squares[:, end] + penalty
-    cuts = []
+        begin = (end - 1) // BLOCK * BLOCK
+        cost = (sums[:, end, None] - sums[:, begin:end]) ** 2
+        cost *= worth[begin - end :]
+        np.subtract(least[:, begin:end], cost, out=cost)
+        chosen = cost.argmin(axis=1)
+        last[:, end] = begin + chosen
+        least[:, end] = cost[every, chosen] + penalty
     for row, end in enumerate(counts.tolist()):
         inner = [int(last[row, end])]
         while inner[-1]:
@@ -490,8 +506,10 @@ def _states(
 
 def states_of(series: np.ndarray) -> float:
     """The step that is no news in a table, as many of its metrics went as far and came back within
-    these nights; 0 if few did. `series`: [metrics, nights], with nights of each."""
+    these nights, so often as states do; 0 if few did. `series`: [metrics, nights], with nights of
+    each."""
     values, _, counts = _packed(series)
     cuts, _, noise = _proposed(values, counts)
     nights = [row[:count] for row, count in zip(values, counts, strict=True)]
-    return _states(nights, cuts, noise, 1, LIMITS.several_compared)
+    returns = 1 + series.shape[1] // LIMITS.several_nights
+    return _states(nights, cuts, noise, returns, LIMITS.several_compared)

@@ -19,8 +19,9 @@ def note_raised(
 ) -> None:
     """Sets `raised` of the alarms among the events of these sessions, which are in order of time.
 
-    An alarm is new if the history without the newest session does not have it. Else the session
-    that raised it is searched for by halves, in the histories that the runs then were judged by.
+    An alarm is new if the sessions before the newest do not have it: neither all, nor the last
+    ones, by which the run before was judged. Else the session that raised it is searched for by
+    halves, in the histories that the runs then were judged by.
     """
 
     @cache
@@ -35,7 +36,7 @@ def note_raised(
     newest = len(sessions)
     for event in (event for event in events if event.alarm):
         low, high = newest - 1, newest  # sessions with which it is no alarm, and is one
-        if has(event, newest - 1, newest):
+        if has(event, newest - 1) or has(event, newest - 1, newest):
             low = newest - len(event.after)
             high = min(newest - 1, low + LIMITS.history_sessions)
         while high - low > 1:

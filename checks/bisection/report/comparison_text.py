@@ -17,7 +17,7 @@ from bisection.core.verdicts import COMPARED, Against, Scope, Verdict
 from bisection.judge import alarms, decision
 from bisection.report import verdict_text, words
 from bisection.report.lines import commanded, wrapped
-from bisection.report.text_tables import lines_of
+from bisection.report.text_tables import lines_of, noted
 
 MOST = 30  # rows of a verdict that are listed one by one
 LISTED = [v for v in COMPARED if v not in (Verdict.INCONCLUSIVE, Verdict.UNCHANGED)]
@@ -27,7 +27,7 @@ def comparison_text(result: Comparison) -> list[str]:
     """The comparison as lines of text."""
     sides = f"before: {words.group(result.before)}", f"after:  {words.group(result.after)}"
     lines = [*wrapped(words.sentence(result)), "", *wrapped(*sides), ""]
-    lines += [*map(words.finding, result.findings), ""] if result.findings else []
+    lines += [*wrapped(*map(words.finding, result.findings)), ""] if result.findings else []
     codes, others = words.split_codes(result.rows)
     tables = {words.CODES: codes}
     for verdict in LISTED:
@@ -97,10 +97,9 @@ def _table(title: str, rows: Sequence[Row]) -> list[str]:
         ("before", "num", lambda line: amount(line[0].before.median, line[0].unit)),
         ("after", "num", lambda line: amount(line[0].after.median, line[0].unit)),
         ("change", "text", lambda line: line[0].change),
-        ("", "text", why),
     )
     about = "" if several else f" on {rows[0].place}"
-    text = [f"{title}{about}:", *(f"  {line}" for line in lines_of(lines, columns, MOST))]
+    text = [f"{title}{about}:", *(f"  {line}" for line in noted(lines, columns, why, MOST))]
     left = len(lines) - MOST
     return text + ([f"  and {plural(left, 'more test')}"] if left > 0 else [])
 
@@ -112,8 +111,6 @@ UPGRADE = (
     ("", "text", lambda row: row.against),
     ("ranks x threads", "text", lambda row: row.after.geometry),
     ("nodes", "num", lambda row: str(len(row.after.hosts) or "")),
-    ("software", "text", lambda row: row.after.software),
-    ("", "text", lambda row: clause(row.explained)),
 )
 
 
@@ -125,8 +122,11 @@ def _upgrade(result: Comparison) -> list[str]:
     rows.sort(key=lambda row: -(row.speedup[0] or 0.0))
     counts = Counter(row.against for row in rows)
     text = ", ".join(f"{counts[against]} {against}" for against in Against)
-    lines = [f"speed-up, against the expected {result.expected:g} ({text}):"]
-    return lines + ["  " + line for line in lines_of(rows, UPGRADE, MOST)]
+    software = rows[0].after.software  # that of all sessions after
+    text = f"speed-up, against the expected {result.expected:g} ({text})"
+    lines = wrapped(f"{text}{software and ', with '}{software}:")
+    table = noted(rows, UPGRADE, lambda row: clause(row.explained), MOST)
+    return lines + [f"  {line}" for line in table]
 
 
 def comparison_as_json(
@@ -158,7 +158,6 @@ POINTS = (
     ("", "text", lambda point: f"{point.test} {point.metric}"),
     ("", "text", lambda point: f"x{point.ratio:.3g}"),
     ("", "text", lambda p: f"{plural(p.before, 'session')} before, {p.after} since"),
-    ("", "text", lambda point: clause(point.cause)),
 )
 
 
@@ -177,7 +176,8 @@ def history_text(
     lines += verdict_text.alarms([*alarms.alarms_of(events)])
     lines += wrapped(*words.no_alarms(events))
     for event in (event for event in events if all_metrics and event.points):
-        points = lines_of(alarms.worst_first(event.points), POINTS)[1:]
+        worst = alarms.worst_first(event.points)
+        points = noted(worst, POINTS, lambda point: clause(point.cause), len(worst))[1:]
         lines += ["", f"{event.session[:8]} {words.state(event)}:", *points]
     lines += [""] if lines else []
     needed = 2 * LIMITS.level

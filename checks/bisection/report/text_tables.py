@@ -12,6 +12,7 @@ from bisection.core.grouping import grouped
 from bisection.core.reasons.base import clause
 from bisection.core.verdicts import COMPARED
 from bisection.report import words
+from bisection.report.lines import WIDTH, wrapped
 from bisection.runs.run_verdict import TestResult
 
 
@@ -84,6 +85,20 @@ def lines_of(items: Iterable[Any], columns_of: Sequence[Column], most: int = ROW
     """The same as lines of a terminal, with all columns that have content."""
     table = listing(items, [(head, "num", cell) for head, _, cell in columns_of], most)
     return columns([table.head, *table.rows])
+
+
+def noted(
+    items: Sequence[Any], columns_of: Sequence[Column], note: Callable[[Any], str], most: int = ROWS
+) -> list[str]:
+    """The same, with a note on each item behind its line; or below it, where there is no room."""
+    head, *lines = lines_of(items, columns_of, most)
+    widest = max(map(len, lines), default=0)
+    result = [head]
+    for item, line in zip(items, lines, strict=False):
+        beside = f"{line:{widest}}  {(text := note(item))}".rstrip()
+        fits = not text or len(beside) <= WIDTH - 2  # indented
+        result += [beside] if fits else [line, *wrapped(text, indent="    ")]
+    return result
 
 
 def cells_table(

@@ -40,6 +40,12 @@ def test_each_verdict_where_it_belongs(rng, compared):
     assert decision.of_comparison(result) == 1
 
 
+def test_years_of_nights_are_compared(rng, compared):
+    old, new = ({"same": times(rng, 1, 1100), "other": times(rng, by, 1100)} for by in (1, 1.1))
+    result = compared(nights(old), nights(new, first=1100))
+    assert [row.verdict for row in result.rows] == [Verdict.REGRESSED, Verdict.UNCHANGED]
+
+
 @pytest.mark.parametrize(
     ("name", "unit", "place"),
     [

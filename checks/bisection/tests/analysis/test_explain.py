@@ -103,7 +103,9 @@ def test_latency_explains_the_codes_of_short_messages(rng, compared):
         assert cause.points <= share * 1.8 * 1.1
     assert named["long"].points < 0.1  # 28 us per block: latency is a fourteenth of that
     assert row(result, "alone").verdict != Verdict.REGRESSED
-    assert "latency +1" in "\n".join(comparison_text(result))
+    text = comparison_text(result)
+    assert "latency +1" in "\n".join(text)
+    assert max(map(len, text)) <= 100
 
 
 def test_waiting_inside_calls_is_not_of_the_network(rng, compared):

@@ -274,6 +274,17 @@ def test_better_then_back_is_no_alarm(better_for, later, factor, state):
     assert any(event.alarm for event in events) == (state == "worse")
 
 
+@pytest.mark.parametrize(
+    ("earlier", "later", "alarm"), [(1, 5, True), (5, 9, False), (5, 30, True)]
+)
+def test_a_spike_as_high_hides_no_step_and_some_nights_hide_it_for_four_weeks(
+    earlier, later, alarm
+):
+    logs = np.random.default_rng(3).normal(0, 0.02, (60, 60 + later))
+    logs[7, 20 : 20 + earlier] += np.log(1.16)
+    assert named(changed(logs, 1.16, [7], 60), [7]).all() == alarm
+
+
 def test_a_step_is_found_beside_weekends_as_large():
     logs = REAL["weekends"](np.random.default_rng([7, 1]), (300, 48))
     row = np.argmin(np.abs(np.nanstd(logs, axis=1) - 0.05))
