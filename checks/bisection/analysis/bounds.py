@@ -10,7 +10,7 @@ import numpy as np
 import scipy  # its parts load when they are used
 
 from bisection.analysis import noise
-from bisection.analysis.shared_factors import two_states
+from bisection.analysis.shared_factors import factors, two_states
 from bisection.analysis.statistics import medians
 from bisection.core.thresholds import LIMITS
 
@@ -66,7 +66,7 @@ def _beside_factors(
     """Takes the factors of nights, and of kernels in nights, from values beside their metric's
     level. Returns what is left, [metrics, nights]; the mean of the factors, and how far those of
     one more night go, [metrics]."""
-    session, kernel = noise.factors(apart, kernels)
+    session, kernel = factors(apart, kernels)
     usual, reach = np.zeros(len(kernel)), np.zeros(len(kernel))
     for series, parts in ((session[None], 1), (kernel, len(kernel))):
         n = np.isfinite(series).sum(axis=1)

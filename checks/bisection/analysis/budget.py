@@ -22,9 +22,10 @@ from typing import Any
 import numpy as np
 import scipy  # its parts load when they are used
 
-from bisection.analysis.noise import TINY, factors
+from bisection.analysis.noise import TINY
 from bisection.analysis.outlying import FEW_SAMPLES
 from bisection.analysis.power import NoiseTable, chance_of_alarm, noise_tables
+from bisection.analysis.shared_factors import factors
 from bisection.analysis.statistics import medians
 from bisection.core.grouping import grouped
 from bisection.core.identity import POINT, parsed

@@ -7,7 +7,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from bisection.analysis.histories import History, nightly
-from bisection.analysis.noise import factors, without_weeks
+from bisection.analysis.noise import without_weeks
+from bisection.analysis.shared_factors import factors
 from bisection.analysis.statistics import medians, scale
 from bisection.core.grouping import grouped
 from bisection.core.thresholds import LIMITS

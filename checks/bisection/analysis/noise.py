@@ -202,28 +202,7 @@ def differences(
     return Differences(estimate, error, df, p, size, rho)
 
 
-# ---- what metrics share ----
-
-
-def factors(residuals: np.ndarray, kernels: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Returns what the metrics of a night share: the session factor, [nights], and that of each
-    kernel beside it, [kernels, nights]. A kernel of few metrics has none (0), nor have sessions of
-    fewer than three other kernels. NaN: nothing was measured.
-
-    Args:
-        residuals: beside a level per metric.
-        kernels: the number of each metric's kernel, [metrics].
-    """
-    count = int(kernels.max(initial=-1)) + 1
-    kernel = np.zeros((count, residuals.shape[1]))
-    large = np.bincount(kernels, minlength=count) >= LIMITS.kernel_metrics
-    for number in np.flatnonzero(large):
-        kernel[number] = medians(residuals[kernels == number], axis=0)
-    if large.sum() < 3:
-        return np.zeros(residuals.shape[1]), kernel
-    session = medians(kernel[large], axis=0)
-    kernel[large] -= session
-    return session, kernel
+# ---- levels ----
 
 
 def _around(values: np.ndarray, reach: int) -> np.ndarray:
@@ -250,9 +229,6 @@ def without_weeks(costs: np.ndarray, days: np.ndarray) -> np.ndarray:
         sure = np.abs(effect) > LIMITS.shared_sure * error
         clear[:, days == day] -= np.where(sure, effect, 0)[:, None]
     return clear
-
-
-# ---- levels ----
 
 
 @dataclass

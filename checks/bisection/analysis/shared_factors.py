@@ -14,7 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 import scipy  # its parts load when they are used
 
-from bisection.analysis.noise import TINY, Differences, differences, factors, states_of
+from bisection.analysis.noise import TINY, Differences, differences, states_of
 from bisection.analysis.statistics import medians
 from bisection.core.thresholds import LIMITS
 
@@ -55,6 +55,27 @@ class MetricShifts:
     apart: Differences  # of what no factor has
     news: float  # logarithm of the step that states of the table do not explain
     states: States
+
+
+def factors(residuals: np.ndarray, kernels: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Returns what the metrics of a night share: the session factor, [nights], and that of each
+    kernel beside it, [kernels, nights]. A kernel of few metrics has none (0), nor have sessions of
+    fewer than three other kernels. NaN: nothing was measured.
+
+    Args:
+        residuals: beside a level per metric.
+        kernels: the number of each metric's kernel, [metrics].
+    """
+    count = int(kernels.max(initial=-1)) + 1
+    kernel = np.zeros((count, residuals.shape[1]))
+    large = np.bincount(kernels, minlength=count) >= LIMITS.kernel_metrics
+    for number in np.flatnonzero(large):
+        kernel[number] = medians(residuals[kernels == number], axis=0)
+    if large.sum() < 3:
+        return np.zeros(residuals.shape[1]), kernel
+    session = medians(kernel[large], axis=0)
+    kernel[large] -= session
+    return session, kernel
 
 
 def evidence(
