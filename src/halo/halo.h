@@ -72,7 +72,7 @@ typedef struct {
 
 /* A message per peer and field, or with `aggregated` per peer; `between_nodes`: none to ranks of
  * the same node. */
-bx_halo_messages *bx_messages_create(const bx_halo *halo, bool aggregated, bool between_nodes);
-void bx_messages_free(bx_halo_messages *messages);
-void bx_messages_pack(const bx_halo_messages *messages, int copy);
-void bx_messages_unpack(const bx_halo_messages *messages, int copy);
+bx_halo_messages *bx_halo_messages_create(const bx_halo *halo, bool aggregated, bool between_nodes);
+void bx_halo_messages_free(bx_halo_messages *messages);
+void bx_halo_messages_pack(const bx_halo_messages *messages, int copy);
+void bx_halo_messages_unpack(const bx_halo_messages *messages, int copy);

@@ -4,8 +4,9 @@ module md_verify
   use, intrinsic :: iso_fortran_env, only: error_unit
   use mpi_f08, only: MPI_Allreduce, MPI_DOUBLE_PRECISION, MPI_INTEGER8, MPI_IN_PLACE, MPI_SUM
   use bx_charges, only: is_hollow => bx_is_hollow
-  use bx_harness, only: bx_block_steps, bx_check, bx_largest, bx_note, bx_passed, bx_refuse, &
-    bx_resources, bx_seed, bx_string_at, bx_traffic_classes, bx_traffic_read, bx_traffic_t
+  use bx_harness, only: bx_block_steps, bx_check, bx_check_sent, bx_largest, bx_note, bx_passed, &
+    bx_refuse, bx_resources, bx_seed, bx_string_at, bx_traffic_classes, bx_traffic_read, &
+    bx_traffic_t
   use md_atoms, only: atoms_t, copy_own
   use md_constraints, only: bond_error, bonds_of_all
   use md_domain, only: collect_atoms
@@ -302,8 +303,8 @@ contains
     real(dp), intent(in) :: sent(2) !< messages and bytes of this rank, minus those that were meant
     real(dp) :: all(2)
     call MPI_Allreduce(sent, all, 2, MPI_DOUBLE_PRECISION, MPI_SUM, world)
-    call check("messages", abs(all(1)), 0.0_dp, "messages")
-    call check("bytes", abs(all(2)), 0.0_dp, "bytes")
+    call bx_check_sent(outcomes, "messages", abs(all(1)), 0.0_dp, "messages")
+    call bx_check_sent(outcomes, "bytes", abs(all(2)), 0.0_dp, "bytes")
   end subroutine check_traffic
 
   !> Where there is a mesh, checks it against Ewald's sum, and the polynomial of the error function.

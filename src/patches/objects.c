@@ -1,7 +1,6 @@
 #include "objects.h"
 
 #include "charge.h"
-#include "messages.h"
 
 #include <omp.h>
 #include <stdlib.h>
@@ -205,13 +204,13 @@ static void publish(bx_objects *o, bx_patch *patch)
 {
     memset(patch->sums, 0, 3 * (size_t)patch->atoms * sizeof *patch->sums);
     patch->awaited = patch->copy_count + (patch->pair_count > 0);
-    bx_messages_send(o->messages, patch);
+    o->outlet.send(o->outlet.to, patch);
     wake_pairs(o, patch);
 }
 
 void bx_objects_take_positions(bx_objects *o, bx_patch *patch)
 {
-    bx_messages_settle(o->messages, patch); /* the forces of the step before are sent */
+    o->outlet.settle(o->outlet.to, patch); /* the forces of the step before are sent */
     wake_pairs(o, patch);
 }
 
@@ -233,7 +232,7 @@ static void move(bx_objects *o, bx_patch *patch)
 {
     double words = 3 * (double)patch->atoms * sizeof(double);
     bx_run_lap(o->run, BX_PHASE_MESSAGES);
-    bx_messages_settle(o->messages, patch); /* its positions are sent: it may change them */
+    o->outlet.settle(o->outlet.to, patch); /* its positions are sent: it may change them */
     if (!bx_charge_is_hollow())
         o->energies[patch->step].kinetic += bx_objects_move(
             patch->atoms, patch->sums, &patch->positions[BX_HEADER], patch->velocities);
@@ -295,7 +294,7 @@ static void note_run(bx_objects *o, bx_patch *patch)
         bx_objects_take_forces(o, patch, &patch->forces[BX_HEADER]);
         return;
     }
-    bx_messages_send(o->messages, patch);
+    o->outlet.send(o->outlet.to, patch);
     patch->step++;
 }
 

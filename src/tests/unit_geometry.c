@@ -254,7 +254,7 @@ static void test_alltoallw_counts_every_rank(void)
     char why[160] = "";
     for (int s = 0; s < COLUMNS; s++) xy[s] = s, owner[s] = s > 0;
     bx_geometry *g = bx_geometry_create_columns(grid, COLUMNS, xy, owner, 2, NULL, 1);
-    CHECK(!bx_method_alltoallw.applicable(g, why, sizeof why));
+    CHECK(!bx_transpose_method_alltoallw.applicable(g, why, sizeof why));
     CHECK(why[0] != '\0');
     bx_geometry_free(g);
     free(xy);

@@ -129,7 +129,7 @@ double bx_node_exchange_bytes(const bx_geometry *g, int rank, bool padded, bool 
            inside = bx_geometry_node_inside(g, node), sent = own_node ? all : all - inside,
            received = own_node && published ? all : all - inside;
     if (padded) sent = received = (double)g->largest_block * largest * largest * g->nodes;
-    return tables + bx_method_buffers(SETS, sent + received);
+    return tables + bx_transpose_method_buffers(SETS, sent + received);
 }
 
 bx_node_exchange *bx_node_exchange_create(bx_plan *plan, int leaders, bool padded, bool own_node)
@@ -270,14 +270,14 @@ void bx_node_exchange_repack(void *me, const bx_plane_part *part)
     {                                                                                              \
         return bx_node_exchange_create(plan, leaders_of, padded, true);                            \
     }                                                                                              \
-    const bx_method bx_method_##id = {.about = {__VA_ARGS__},                                      \
-                                      .applicable = fits,                                          \
-                                      .bytes = bytes_##id,                                         \
-                                      .create = create_##id,                                       \
-                                      .start = bx_node_exchange_start,                             \
-                                      .repack = bx_node_exchange_repack,                           \
-                                      .destroy = bx_node_exchange_destroy,                         \
-                                      .count = counted};
+    const bx_transpose_method bx_transpose_method_##id = {.about = {__VA_ARGS__},                  \
+                                                          .applicable = fits,                      \
+                                                          .bytes = bytes_##id,                     \
+                                                          .create = create_##id,                   \
+                                                          .start = bx_node_exchange_start,         \
+                                                          .repack = bx_node_exchange_repack,       \
+                                                          .destroy = bx_node_exchange_destroy,     \
+                                                          .count = counted};
 
 /* One rank per node (Bethune 2010, section 4.1). */
 METHOD(shm, 1, false, bx_geometry_nodes_fit, bx_count_nodes, .name = "shm",

@@ -17,11 +17,11 @@ typedef struct bx_node_exchange bx_node_exchange;
  * be had (bx_window_why).  Collective over the world. */
 bx_node_exchange *bx_node_exchange_create(bx_plan *plan, int leaders, bool padded, bool own_node);
 
-/* Returns its bytes as bx_method.bytes.  Local. */
+/* Returns its bytes as bx_transpose_method.bytes.  Local. */
 double bx_node_exchange_bytes(const bx_geometry *g, int rank, bool padded, bool own_node,
                               bool published);
 
-/* Functions as of bx_method; `me` is a bx_node_exchange. */
+/* Functions as of bx_transpose_method; `me` is a bx_node_exchange. */
 void bx_node_exchange_start(void *me, bx_direction way, int slot);
 void bx_node_exchange_repack(void *me, const bx_plane_part *part);
 void bx_node_exchange_destroy(void *me);
