@@ -98,9 +98,9 @@ typedef struct bx_kernel {
      * "ALIAS=NAME" gives ratio_ALIAS. */
     const char *const *ratios;
     size_t ratio_count;
-    const char *baselines;   /* measured unless --baseline says otherwise: "a,b"; NULL for none */
-    const char *apart;       /* a family that `--method all` leaves out; NULL: none */
-    const int64_t *sampling; /* [3] defaults of --repeats, --block, --warmup; NULL: 10, 5, 1 */
+    const char *baselines; /* measured unless --baseline says otherwise: "a,b"; NULL for none */
+    const char *excluded_family; /* a family that `--method all` leaves out; NULL: none */
+    const int64_t *sampling;     /* [3] defaults of --repeats, --block, --warmup; NULL: 10, 5, 1 */
 
     /* ---- which methods and points there are ---- */
     /* Fills the parts of the kernel's tables that depend on the number of ranks; once, before the

@@ -62,7 +62,7 @@ module bx_harness
     type(c_ptr) :: phase_groups = c_null_ptr
     type(c_ptr) :: ratios = c_null_ptr
     integer(c_size_t) :: ratio_count = 0
-    type(c_ptr) :: baselines = c_null_ptr, apart = c_null_ptr, sampling = c_null_ptr
+    type(c_ptr) :: baselines = c_null_ptr, excluded_family = c_null_ptr, sampling = c_null_ptr
     type(c_funptr) :: arrange = c_null_funptr, applicable = c_null_funptr
     type(c_funptr) :: comparable = c_null_funptr
     type(c_funptr) :: point_count = c_null_funptr, point = c_null_funptr, has_point = c_null_funptr
@@ -281,6 +281,24 @@ module bx_harness
       character(kind=c_char), intent(out) :: why(*)
     end subroutine c_file_close
 
+    subroutine c_check(verification, name, error, tolerance, unit) &
+      bind(C, name="bx_verification_check")
+      import :: c_char, c_double, c_ptr
+      implicit none (type, external)
+      type(c_ptr), value :: verification
+      character(kind=c_char), intent(in) :: name(*), unit(*)
+      real(c_double), value :: error, tolerance
+    end subroutine c_check
+
+    subroutine c_check_sent(verification, name, error, tolerance, unit) &
+      bind(C, name="bx_verification_check_sent")
+      import :: c_char, c_double, c_ptr
+      implicit none (type, external)
+      type(c_ptr), value :: verification
+      character(kind=c_char), intent(in) :: name(*), unit(*)
+      real(c_double), value :: error, tolerance
+    end subroutine c_check_sent
+
     subroutine c_count(verification, name, shown, least, most) &
       bind(C, name="bx_verification_count")
       import :: c_char, c_double, c_ptr
@@ -311,18 +329,6 @@ module bx_harness
       character(kind=c_char), intent(in) :: name(*)
     end subroutine c_region_enter
   end interface
-
-  abstract interface
-    subroutine c_checking(verification, name, error, tolerance, unit) bind(C)
-      import :: c_char, c_double, c_ptr
-      implicit none (type, external)
-      type(c_ptr), value :: verification
-      character(kind=c_char), intent(in) :: name(*), unit(*)
-      real(c_double), value :: error, tolerance
-    end subroutine c_checking
-  end interface
-  procedure(c_checking), bind(C, name="bx_verification_check") :: c_check
-  procedure(c_checking), bind(C, name="bx_verification_check_sent") :: c_check_sent
 
   !> The largest magnitude of an array of one or three dimensions, 0 of an empty one; infinite if a
   !> number is not finite (maxval passes over NaNs).

@@ -18,9 +18,9 @@ typedef struct {
     const char *spectrum;
     int kpoints;
     const char *work;
-} case_work;
+} eigen_case;
 
-static const case_work CASES[] = {
+static const eigen_case CASES[] = {
 #define CASE(id, text, size, spectrum, kpoints, work)                                              \
     {{.name = #id, .summary = text}, size, #spectrum, kpoints, #work},
     BX_CASES(CASE)};
@@ -35,7 +35,7 @@ static struct {
 
 enum { LARGEST_SIZE = 32000, LARGEST_BLOCK = 64 }; /* larger: LAPACK's sizes leave 32 bits */
 
-static const bx_option OPTION_TABLE[] = {
+static const bx_option OPTIONS[] = {
     {"size", "N", "rows of the matrix (default: the case's)", BX_INTEGER, 1, LARGEST_SIZE,
      &options.size},
     {"spectrum", "NAME", "eigenvalues: uniform, clustered, graded or fock (default: the case's)",
@@ -74,8 +74,9 @@ typedef struct {
 
 /* What a method takes. */
 typedef struct {
-    double asked, used, held; /* bytes of the rank that has most */
-    double messages, bytes;   /* in one step, of all ranks */
+    double workspace_requested, workspace_resident,
+        matrix_bytes;       /* bytes of the rank that has most */
+    double messages, bytes; /* in one step, of all ranks */
     double sweeps;
 } usage;
 
@@ -100,9 +101,9 @@ static team *team_of(eigen_state *s, size_t method)
     return &s->teams_of[solver_of(method)->alone];
 }
 
-static const case_work *settle_case(eigen_state *s, bx_spectrum *spectrum)
+static const eigen_case *settle_case(eigen_state *s, bx_spectrum *spectrum)
 {
-    const case_work *chosen = &CASES[bx_run_case_index(s->run)];
+    const eigen_case *chosen = &CASES[bx_run_case_index(s->run)];
     s->aimpro = strcmp(chosen->work, "aimpro") == 0;
     s->crystal = strcmp(chosen->work, "crystal") == 0;
     s->solves = s->aimpro ? DIAGONALISATIONS : 1;
@@ -117,7 +118,7 @@ static const case_work *settle_case(eigen_state *s, bx_spectrum *spectrum)
 }
 
 /* Teams of equal numbers of ranks, each with as many matrices. */
-static int settle_teams(eigen_state *s, const case_work *chosen)
+static int settle_teams(eigen_state *s, const eigen_case *chosen)
 {
     int team_ranks = (int)options.team_ranks;
     if (team_ranks > 0 && s->ranks % team_ranks != 0)
@@ -201,7 +202,7 @@ static void create_matrices(eigen_state *s, team *t, bx_spectrum spectrum)
         double gap, sums[2],
             levels[2] = {bx_products_level(0, &sums[0]), bx_products_level(1, &sums[1])};
         t->matrices[k] = bx_matrix_create(s->size, spectrum, s->parts == 2, t->first + k);
-        bx_matrix_tell(t->matrices[k], t->blocks->team);
+        bx_matrix_publish_spectrum(t->matrices[k], t->blocks->team);
         if (!s->aimpro || !is_last(s, k)) continue;
         int occupied = occupied_of(t->matrices[k], &gap);
         t->densities[k] = bx_matrix_create_density(t->matrices[k], occupied, levels, false);
@@ -253,14 +254,14 @@ static bool applicable(void *address, size_t method, char *why, size_t why_size)
  * not tell), and all, with the other matrices of AIMPRO and workspace that is not told. */
 typedef struct {
     double matrices, workspace, all;
-} taken;
+} footprint;
 
 /* Allocates what a method needs, or counts it. */
-static taken open_solver(eigen_state *s, size_t method, bx_workspace workspace)
+static footprint open_solver(eigen_state *s, size_t method, bx_workspace workspace)
 {
     const bx_solver *solver = solver_of(method);
     team *t = team_of(s, method);
-    taken bytes = {0};
+    footprint bytes = {0};
     s->bytes = 0;
     s->self = NULL;
     if (t->count == 0) return bytes;
@@ -318,7 +319,7 @@ static int claim_memory(eigen_state *s, const char *sized_by)
         if (!bx_run_is_selected(s->run, solver_of(m)->about.name)) continue;
         if (!applicable(s, m, why, sizeof why)) continue;
         team *t = team_of(s, m);
-        taken bytes = open_solver(s, m, BX_COUNTED);
+        footprint bytes = open_solver(s, m, BX_COUNTED);
         if (t->count > 0)
             most = fmax(most, bytes.all + sizeof(double) * bx_verify_memory(&t->problems[0]));
         close_solver(s, m);
@@ -336,7 +337,7 @@ static int setup(bx_run *run, void **address)
     s->comm = MPI_COMM_NULL;
     s->rank = bx_run_rank(run);
     s->ranks = bx_run_ranks(run);
-    const case_work *chosen = settle_case(s, &spectrum);
+    const eigen_case *chosen = settle_case(s, &spectrum);
     settle_teams(s, chosen);
     if (bx_run_agree(run) != BX_OK) return BX_USAGE;
     snprintf(sized_by, sizeof sized_by, "--size %d --kpoints %d", s->size, s->kpoints);
@@ -478,7 +479,7 @@ static void verify(void *address, size_t method, size_t point, bx_verification *
     bx_errors worst = {0};
     double wrong = 0, before[4], after[4];
     if (bx_charge_is_hollow()) return;
-    taken bytes = open_solver(s, method, BX_ALLOCATED);
+    footprint bytes = open_solver(s, method, BX_ALLOCATED);
     fill(s, method);
     for (int k = 0; k < t->count; k++) wrong += bx_verify_count_not_finite(&t->problems[k]);
     MPI_Allreduce(MPI_IN_PLACE, &wrong, 1, MPI_DOUBLE, MPI_SUM, bx_run_comm(s->run));
@@ -547,9 +548,11 @@ static void metrics(void *address, size_t method, size_t point, bx_metrics *list
     if (!s->aimpro && !s->crystal)
         bx_metrics_add(list, "gflops", OPERATIONS * cube / time / 1e9, "Gflop/s", "higher");
     if (bx_charge_is_hollow()) return;
-    if (isfinite(used->asked)) bx_metrics_add(list, "workspace_asked", used->asked, "B", "lower");
-    if (used->used > 0) bx_metrics_add(list, "workspace_used", used->used / 1e6, "MB", "lower");
-    bx_metrics_add(list, "matrices", used->held, "B", "lower");
+    if (isfinite(used->workspace_requested))
+        bx_metrics_add(list, "workspace_asked", used->workspace_requested, "B", "lower");
+    if (used->workspace_resident > 0)
+        bx_metrics_add(list, "workspace_used", used->workspace_resident / 1e6, "MB", "lower");
+    bx_metrics_add(list, "matrices", used->matrix_bytes, "B", "lower");
     if (solver_of(method)->alone) return;
     if (isfinite(ratio))
         bx_metrics_add(list, "efficiency", 1 / (ratio * s->ranks), "ratio", "higher");
@@ -581,7 +584,7 @@ const bx_kernel *bx_kernel_get(void)
     static bx_kernel kernel = {
         .name = "eigen",
         .summary = "all eigenvalues and vectors of dense matrices, by every parallel solver",
-        .options = BX_COUNTED(OPTION_TABLE),
+        .options = BX_COUNTED(OPTIONS),
         .phases = phases,
         .phase_count = BX_PHASE_COUNT,
         .phase_groups = groups,

@@ -198,7 +198,7 @@ void bx_matrix_vector(const bx_matrix *m, int j, double error, double *vector)
     }
 }
 
-void bx_matrix_tell(const bx_matrix *m, MPI_Comm team)
+void bx_matrix_publish_spectrum(const bx_matrix *m, MPI_Comm team)
 {
     int n = m->n;
     if (!bx_charge_is_hollow()) return;

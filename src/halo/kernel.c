@@ -14,15 +14,15 @@ typedef struct {
     int64_t extent[3];
 } halo_case;
 
-static const halo_case cases[] = {
+static const halo_case CASES[] = {
 #define CASE(id, text, kind, nx, ny, nz)                                                           \
     {{.name = #id, .summary = text}, &bx_kind_##kind, {nx, ny, nz}},
     BX_CASES(CASE)};
-enum { CASES = sizeof cases / sizeof *cases };
+enum { CASE_COUNT = sizeof CASES / sizeof *CASES };
 
 /* Beside the methods, in their order behind them. */
-enum { STENCIL, COPY, STREAM, BASELINES };
-static const bx_choice baselines[BASELINES] = {
+enum { STENCIL, COPY, STREAM, BASELINE_COUNT };
+static const bx_choice BASELINES[BASELINE_COUNT] = {
     {.name = "stencil", .summary = "a step without its exchange", .baseline = true},
     {.name = "copy",
      .summary = "the numbers of an exchange, from where they are read to the ghosts, in own memory",
@@ -56,7 +56,7 @@ typedef struct {
 static bx_halo_options options = {.order = "ordered", .land = "islands", .courant = 0.3};
 
 enum { LARGEST_GRID = 4096 };
-static const bx_option option_table[] = {
+static const bx_option OPTIONS[] = {
     {"grid", "NX,NY,NZ", "grid; of an ocean, NZ levels (default: the case's)", BX_GRID, 1,
      LARGEST_GRID, options.grid},
     {"order", "ORDER", "numbering of nodes of multi-block cases: ordered or shuffled", BX_TEXT, 0,
@@ -347,7 +347,7 @@ static void create_method(halo_state *h, int m)
 
 static const halo_case *chosen_case(bx_run *run, int64_t extent[3])
 {
-    const halo_case *chosen = &cases[bx_run_case_index(run)];
+    const halo_case *chosen = &CASES[bx_run_case_index(run)];
     memcpy(extent, options.grid[0] ? options.grid : chosen->extent, sizeof chosen->extent);
     return chosen;
 }
@@ -494,7 +494,7 @@ const bx_kernel *bx_kernel_get(void)
     static bx_kernel kernel = {
         .name = "halo",
         .summary = "codes that exchange a halo with their neighbours, by every method",
-        .options = BX_COUNTED(option_table),
+        .options = BX_COUNTED(OPTIONS),
         .phases = BX_COUNTED(phases),
         .ratios = BX_COUNTED(ratios),
         .baselines = "stencil,copy,stream",
@@ -511,9 +511,9 @@ const bx_kernel *bx_kernel_get(void)
         .metrics = metrics,
         .inspect = inspect,
     };
-    for (size_t i = 0; i < CASES; i++) bx_kernel_add_case(&kernel, &cases[i].about);
+    for (size_t i = 0; i < CASE_COUNT; i++) bx_kernel_add_case(&kernel, &CASES[i].about);
     for (int m = 0; m < bx_halo_method_count; m++)
         bx_kernel_add_method(&kernel, &bx_halo_methods[m]->about);
-    for (int b = 0; b < BASELINES; b++) bx_kernel_add_method(&kernel, &baselines[b]);
+    for (int b = 0; b < BASELINE_COUNT; b++) bx_kernel_add_method(&kernel, &BASELINES[b]);
     return &kernel;
 }

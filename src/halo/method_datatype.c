@@ -1,4 +1,6 @@
-/* Nothing is packed by the code: MPI reads and writes the fields by derived datatypes. */
+/* Nothing is packed by the code: MPI reads and writes the fields by derived datatypes.
+ *
+ * Costs a message per field and neighbour, each byte once; no copies but MPI's own. */
 #include "charge.h"
 #include "method.h"
 

@@ -1,4 +1,6 @@
-/* One collective call over the graph of neighbours. */
+/* One collective call over the graph of neighbours.
+ *
+ * Costs a message per neighbour, each byte once, packed and unpacked. */
 #include "method.h"
 
 #include <stdlib.h>

@@ -1,4 +1,7 @@
-/* Non-blocking messages from and to packed buffers: all at once, as most codes do today. */
+/* Non-blocking messages from and to packed buffers: all at once, as most codes do today.
+ *
+ * Costs a message per field and neighbour (aggregated: per neighbour), each byte once, packed and
+ * unpacked. */
 #include "method.h"
 
 #include <stdlib.h>

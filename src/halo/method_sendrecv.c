@@ -1,6 +1,8 @@
 /* One neighbour after the other by MPI_Sendrecv.  Each rank takes its pairs in the order of a hash
  * of the pair: the first pair of all that are left always has both ranks, so none waits in a
- * circle, and no chain of ranks waits for its end. */
+ * circle, and no chain of ranks waits for its end.
+ *
+ * Costs messages, bytes and copies as isend; one message of a rank at a time. */
 #include "method.h"
 
 #include <stdlib.h>

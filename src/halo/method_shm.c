@@ -1,6 +1,8 @@
 /* Within a node each rank reads its neighbours' fields in their shared memory; only what goes to
  * other nodes is sent.  One barrier of the node is enough: it comes after the step that has written
- * what is read, and the copy that is read is written again only after the next barrier. */
+ * what is read, and the copy that is read is written again only after the next barrier.
+ *
+ * Costs a barrier of the node and one copy per byte within it; between nodes as isend. */
 #include "charge.h"
 #include "method.h"
 

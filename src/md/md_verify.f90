@@ -24,7 +24,7 @@ module md_verify
   use md_oracle, only: oracle_boltzmann, site_energies, site_neighbours
   use md_potential, only: ionic_kind, is_rigid, most_species, tersoff_kind
   use md_reference, only: edge_energy, look, reference_errors, sample_t
-  use md_system, only: crowded, failure_of_all, failure_t, skin_of, too_dense, use_style
+  use md_system, only: list_full, failure_of_all, failure_t, skin_of, too_dense, use_style
   use md_verlet, only: advance, go_on_from, hold_velocities, observation_t, observe
   implicit none (type, external)
   private
@@ -365,7 +365,7 @@ contains
     if (failed .and. present(forgiven)) failed = system%failure%kind /= forgiven
     call check("trajectory", merge(1.0_dp, 0.0_dp, failed), 0.0_dp, "failures")
     if (.not. failed) return
-    if (system%failure%kind == crowded) then
+    if (system%failure%kind == list_full) then
       code = bx_refuse(run, bx_resources, line)
     else
       call announce(line)

@@ -324,7 +324,7 @@ static void teardown(void *state)
 const bx_kernel *bx_kernel_get(void)
 {
     static const bx_choice cases[] = {
-        {"nodes", "each node alone, all at the same time", NULL, false, NULL, NULL},
+        {.name = "nodes", .summary = "each node alone, all at the same time"},
     };
     static const bx_option options[] = {
         {"quanta", "N", "quanta of about 50 us in a step", BX_INTEGER, 1, 1e6, &quanta_per_step},

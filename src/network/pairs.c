@@ -549,8 +549,8 @@ static void teardown(void *state)
 const bx_kernel *bx_kernel_get(void)
 {
     static const bx_choice cases[] = {
-        {"sampled", "16 rounds: each node against 16 others", NULL, false, NULL, NULL},
-        {"all", "all rounds: every pair of nodes", NULL, false, NULL, NULL},
+        {.name = "sampled", .summary = "16 rounds: each node against 16 others"},
+        {.name = "all", .summary = "all rounds: every pair of nodes"},
     };
     static const bx_option options[] = {
         {"mode", "NAME", "what is measured at once: thin, serial or concurrent (see --list)",

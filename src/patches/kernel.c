@@ -24,7 +24,7 @@ static struct {
     double cutoff;
 } given = {.steps = 10}; /* 0: the case's */
 
-static const bx_option OPTION_TABLE[] = {
+static const bx_option OPTIONS[] = {
     {"cells", "NX,NY,NZ", "cells of four sites (default: the case's)", BX_GRID, 1, 400,
      given.cells},
     {"patches", "NX,NY,NZ", "patches (default: the case's)", BX_GRID, 3, 64, given.patches},
@@ -381,7 +381,7 @@ const bx_kernel *bx_kernel_get(void)
     static bx_kernel kernel = {
         .name = "patches",
         .summary = "message-driven molecular dynamics: patches and pairs of them",
-        .options = BX_COUNTED(OPTION_TABLE),
+        .options = BX_COUNTED(OPTIONS),
         .phases = BX_COUNTED(phases),
         .ratios = BX_COUNTED(ratios),
         .baselines = "forces",

@@ -272,7 +272,7 @@ void bx_messages_take(bx_messages *m, int index)
 {
     const bx_patch_part *part = &m->received.list[m->receives[index].first];
     bool right = bx_messages_deliver(m, index);
-    if (!right || part->step < m->objects->until) bx_messages_post(m, index);
+    if (!right || part->step < m->objects->last_step) bx_messages_post(m, index);
 }
 
 static void drop(bx_messages *m, const MPI_Status *status)

@@ -20,7 +20,7 @@ typedef struct {
 /* Pairs of atoms, about 5 us: so rarely are messages looked for while pairs of patches can run. */
 enum { BX_LOOK_AFTER = 1000 };
 
-/* Takes messages and runs objects until m->objects->left is 0, after bx_objects_start. */
+/* Takes messages and runs objects until m->objects->events_left is 0, after bx_objects_start. */
 void bx_patches_run(const bx_patches_method *method, bx_messages *m);
 
 /* Every method [bx_patches_method_count], in the order of patches.def (method_messages.c). */

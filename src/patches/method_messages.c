@@ -17,7 +17,7 @@ static void take(bx_messages *m, bool forces)
 
 static void run_static(bx_messages *m)
 {
-    for (bx_objects *o = m->objects; o->step < o->until; o->step++) {
+    for (bx_objects *o = m->objects; o->step < o->last_step; o->step++) {
         bx_messages_post_all(m);
         bx_messages_release(m);
         take(m, false);
@@ -42,11 +42,11 @@ void bx_patches_run(const bx_patches_method *method, bx_messages *m)
     bx_objects *o = m->objects;
     if (method->holds) run_static(m);
     if (!method->holds && !method->unposted) bx_messages_post_all(m);
-    while (o->left > 0) {
+    while (o->events_left > 0) {
         bool idle = bx_objects_idle(o);
-        if (idle || o->unlooked >= BX_LOOK_AFTER) {
+        if (idle || o->pairs_since_poll >= BX_LOOK_AFTER) {
             method->receive(m, idle);
-            o->unlooked = 0;
+            o->pairs_since_poll = 0;
         }
         bx_objects_run(o);
     }

@@ -174,7 +174,7 @@ void bx_objects_begin(bx_objects *o, bool copies)
     }
     memset(o->energies, 0, (size_t)o->steps * sizeof *o->energies);
     o->urgent.count = o->other.count = 0;
-    o->step = o->until = 0;
+    o->step = o->last_step = 0;
     o->wrong_messages = o->wrong_forces = o->delayed = 0;
     o->others_wait = 0;
     for (int i = 0; i < o->pair_count; i++)
@@ -238,9 +238,9 @@ static void move(bx_objects *o, bx_patch *patch)
             patch->atoms, patch->sums, &patch->positions[BX_HEADER], patch->velocities);
     bx_charge(BX_COPY, 2.5 * words, true);
     patch->step++;
-    o->left--;
+    o->events_left--;
     bx_run_lap(o->run, BX_PHASE_INTEGRATION);
-    if (patch->step < o->until) publish(o, patch);
+    if (patch->step < o->last_step) publish(o, patch);
 }
 
 void bx_objects_take_forces(bx_objects *o, bx_patch *patch, const int64_t *forces)
@@ -252,9 +252,9 @@ void bx_objects_take_forces(bx_objects *o, bx_patch *patch, const int64_t *force
 
 void bx_objects_start(bx_objects *o, int64_t steps)
 {
-    o->step = o->until;
-    o->until += steps;
-    o->left = steps * (o->own_count + o->pair_count);
+    o->step = o->last_step;
+    o->last_step += steps;
+    o->events_left = steps * (o->own_count + o->pair_count);
     for (int p = 0; p < o->patch_count; p++)
         if (o->patches[p].own) publish(o, &o->patches[p]);
 }
@@ -309,7 +309,7 @@ static void compute_batch(bx_objects *o, int count)
     for (int n = 0; n < count; n++) {
         double pairs = o->share.pairs_of[o->pairs[o->batch[n]].kind];
         bx_charge(BX_PAIRS, FLOPS_PER_PAIR * pairs, true);
-        o->unlooked += pairs;
+        o->pairs_since_poll += pairs;
     }
     bx_run_lap(o->run, BX_PHASE_FORCES);
 }
@@ -341,7 +341,7 @@ bool bx_objects_run(bx_objects *o)
         bx_pair *pair = &o->pairs[o->batch[n]];
         bool two = pair->first != pair->second;
         pair->awaited = 1 + two;
-        o->left--;
+        o->events_left--;
         note_run(o, &o->patches[pair->first]);
         if (two) note_run(o, &o->patches[pair->second]);
     }

@@ -86,10 +86,11 @@ typedef struct {
     double **scratch;       /* [threads][2][3 * most atoms] forces of a pair at work */
     bx_energy *energies;    /* [steps of a block] of this rank's objects */
     int64_t steps;          /* of a block */
-    int64_t step, until;    /* all patches have made `step` steps; none makes more than `until` */
-    double unlooked;        /* pairs of atoms computed since messages were last looked for */
-    int64_t left;           /* runs of pairs and moves of own patches still to be done until then */
-    int others_wait;        /* pairs for others that can run */
+    int64_t step,
+        last_step; /* all patches have made `step` steps; none makes more than `last_step` */
+    double pairs_since_poll; /* pairs of atoms computed since messages were last looked for */
+    int64_t events_left; /* runs of pairs and moves of own patches still to be done until then */
+    int others_wait;     /* pairs for others that can run */
     /* since the beginning of the block; delayed: times that such a pair had to wait for others */
     double wrong_messages, wrong_forces, delayed;
     bx_outlet outlet;

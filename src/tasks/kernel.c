@@ -25,7 +25,7 @@ enum { CASE_COUNT = sizeof CASES / sizeof *CASES };
 
 static bx_fock_size given; /* 0: the case's */
 
-static const bx_option OPTION_TABLE[] = {
+static const bx_option OPTIONS[] = {
     {"blocks", "N", "rows of blocks of the matrix (default: the case's)", BX_INTEGER, 1, 1000,
      &given.blocks},
     {"rows", "N", "rows of a block (default: the case's)", BX_INTEGER, 1, 1000, &given.rows},
@@ -353,7 +353,7 @@ const bx_kernel *bx_kernel_get(void)
     static bx_kernel kernel = {
         .name = "tasks",
         .summary = "a Fock build: tasks of unequal cost, shared out while they run",
-        .options = BX_COUNTED(OPTION_TABLE),
+        .options = BX_COUNTED(OPTIONS),
         .phases = phases,
         .phase_count = BX_FOCK_PHASES,
         .ratios = BX_COUNTED(ratios),

@@ -215,7 +215,7 @@ static uint64_t positions_of(int ranks)
         draw = bx_random_hash(draw, 0);
         if (queued > 0) deliver(draw);
         bx_objects_run(&hosts[draw / 7 % (uint64_t)ranks].objects);
-        for (int r = 0; r < ranks; r++) left += hosts[r].objects.left;
+        for (int r = 0; r < ranks; r++) left += hosts[r].objects.events_left;
     }
     CHECK(queued == 0);
     for (int r = 0; r < ranks; r++) {

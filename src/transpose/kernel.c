@@ -26,7 +26,7 @@ static bx_transpose_options options = {.bands = 4, .planner = "measure"};
 
 enum { LARGEST_GRID = 16384 };
 
-static const bx_option OPTION_TABLE[] = {
+static const bx_option OPTIONS[] = {
     {"grid", "NX,NY,NZ", "grid of the FFT (default: the case's)", BX_GRID, 1, LARGEST_GRID,
      options.grid},
     {"radius", "R",
@@ -415,7 +415,7 @@ const bx_kernel *bx_kernel_get(void)
     static bx_kernel kernel = {
         .name = "transpose",
         .summary = "distributed 3D FFT of plane-wave codes, by every transpose method",
-        .options = BX_COUNTED(OPTION_TABLE),
+        .options = BX_COUNTED(OPTIONS),
         .phases = BX_COUNTED(phases),
         .ratios = BX_COUNTED(ratios),
         .baselines = "serial",

@@ -1,5 +1,7 @@
 /* MPI_Alltoallw moves between the half-transformed field and whole planes, where every column of
- * another rank has its place: MPI's datatypes do the packing, and planes are copied on in cache. */
+ * another rank has its place: MPI's datatypes do the packing, and planes are copied on in cache.
+ *
+ * Costs messages and bytes as alltoallv; a copy of whole planes, and MPI's own by datatypes. */
 #include "method.h"
 
 #include "charge.h"

@@ -1,7 +1,10 @@
 /* Node-aggregated exchange by messages alone: MPI_Gatherv to the node's root, MPI_Alltoallv between
  * roots, MPI_Scatterv, with a repacking before and after (Bethune 2010, section 4.3; Plummer and
  * Refson 2004).  The root copies blocks within a node, which section 5.1.1 names and leaves undone;
- * as published it exchanges them like all others. */
+ * as published it exchanges them like all others.
+ *
+ * Costs a message between each two nodes, and two of each rank with its root; a byte that changes
+ * its node is sent up to three times; the root copies all of its node before and after. */
 #include "method.h"
 
 #include "charge.h"
@@ -50,13 +53,14 @@ static void count_nodes(const bx_plan *plan, bool planes, int *elements)
 {
     const bx_geometry *g = plan->geometry;
     int me = plan->node_index;
-    bx_several all = bx_several_create(g, me, bx_geometry_node_size(g, me), planes);
+    bx_rank_group_share all =
+        bx_rank_group_share_create(g, me, bx_geometry_node_size(g, me), planes);
     for (int p = 0; p < g->ranks; p++) {
-        elements[g->node_of[p]] += (int)bx_several_elements(&all, p);
+        elements[g->node_of[p]] += (int)bx_rank_group_share_elements(&all, p);
         if (g->node_of[p] == me) elements[me] -= (int)bx_geometry_block(g, BX_FORWARD, p, p);
     }
     if (!plan->published) elements[me] = 0; /* stays here */
-    bx_several_free(&all);
+    bx_rank_group_share_free(&all);
 }
 
 static void lay_out(gather_scatter_state *self, bx_direction way)

@@ -1,5 +1,7 @@
 /* All blocks padded to the largest, so that MPI_Alltoall will do, which has a logarithmic algorithm
- * for short messages; real data first, padding last (Bethune 2010, section 4.2). */
+ * for short messages; real data first, padding last (Bethune 2010, section 4.2).
+ *
+ * Costs a message to each other rank, each as long as the longest; one copy, as published two. */
 #include "method.h"
 
 /* Bytes of a block up to which MPI_Alltoall has a copy of all: J. Bruck et al., IEEE Trans.

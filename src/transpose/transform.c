@@ -358,7 +358,7 @@ void bx_transform_one(const bx_exchange *x, bx_direction way, int band, int slot
 int bx_transform_slots(const bx_transpose_method *method) { return method->lag + 1; }
 
 /* On the way out, before the last exchange: from the columns into exchange n. */
-static void go_out(const chain *c, int n, int band, int slot)
+static void exchange_forward(const chain *c, int n, int band, int slot)
 {
     if (n > 0) {
         finish(&c->exchange[n - 1], BX_FORWARD, slot);
@@ -369,7 +369,7 @@ static void go_out(const chain *c, int n, int band, int slot)
 }
 
 /* Over real space. */
-static void turn_round(const job *last, int slot)
+static void apply_in_real_space(const job *last, int slot)
 {
     finish(last, BX_FORWARD, slot);
     if (last->ffts) {
@@ -382,7 +382,7 @@ static void turn_round(const job *last, int slot)
 }
 
 /* On the way back: from exchange n to the columns. */
-static void come_back(const chain *c, int n, int band, int slot)
+static void exchange_inverse(const chain *c, int n, int band, int slot)
 {
     finish(&c->exchange[n], BX_INVERSE, slot);
     columns_of(c, n, BX_INVERSE, band, slot);
@@ -396,7 +396,7 @@ static void come_back(const chain *c, int n, int band, int slot)
 
 /* The stages of a band, `lag` bands apart: out through each exchange, over real space, and back
  * through each.  With lag 0 a band is finished before the next begins. */
-static void pass(const chain *c, int bands)
+static void run_pipeline(const chain *c, int bands)
 {
     const bx_transpose_method *method = c->exchange[0].method;
     int slots = bx_transform_slots(method), stages = 2 * c->count + 1;
@@ -405,22 +405,22 @@ static void pass(const chain *c, int bands)
             int band = turn - stage * method->lag, slot = band % slots;
             if (band < 0 || band >= bands) continue;
             if (stage < c->count)
-                go_out(c, stage, band, slot);
+                exchange_forward(c, stage, band, slot);
             else if (stage == c->count)
-                turn_round(&c->exchange[c->count - 1], slot);
+                apply_in_real_space(&c->exchange[c->count - 1], slot);
             else
-                come_back(c, 2 * c->count - stage, band, slot);
+                exchange_inverse(c, 2 * c->count - stage, band, slot);
         }
 }
 
 void bx_transform_bands(const bx_exchange *x, bool ffts)
 {
     const chain c = link_exchanges(x, ffts, NULL);
-    pass(&c, x->plan->bands);
+    run_pipeline(&c, x->plan->bands);
 }
 
 void bx_transform_apply(const bx_exchange *x, int count, const double *field)
 {
     const chain c = link_exchanges(x, true, field);
-    pass(&c, count);
+    run_pipeline(&c, count);
 }
