@@ -6,8 +6,9 @@
  * for the k-th slice of its ranks, is contiguous.  Blocks for the own node stay in the send buffer,
  * where the neighbours read them; as published they are exchanged like all others.
  *
- * Costs a message between each two nodes per leader, and two barriers of the node; each byte that
- * changes its node once (padded: as many as of the largest node); a copy on either side. */
+ * Costs a message between each two nodes per leader, and two barriers of the node (one where there
+ * is one node); each byte that changes its node once (padded: blocks of one size, of as many ranks
+ * as the largest node has); a copy on either side. */
 #pragma once
 
 #include "method.h"
