@@ -98,9 +98,9 @@ typedef struct bx_kernel {
      * "ALIAS=NAME" gives ratio_ALIAS. */
     const char *const *ratios;
     size_t ratio_count;
-    const char *baselines;   /* measured unless --baseline says otherwise: "a,b"; NULL for none */
-    const char *apart;       /* a family that `--method all` leaves out; NULL: none */
-    const int64_t *sampling; /* [3] defaults of --repeats, --block, --warmup; NULL: 10, 5, 1 */
+    const char *baselines; /* measured unless --baseline says otherwise: "a,b"; NULL for none */
+    const char *excluded_family; /* a family that `--method all` leaves out; NULL: none */
+    const int64_t *sampling;     /* [3] defaults of --repeats, --block, --warmup; NULL: 10, 5, 1 */
 
     /* ---- which methods and points there are ---- */
     /* Fills the parts of the kernel's tables that depend on the number of ranks; once, before the
@@ -230,6 +230,10 @@ void bx_run_sleep_barrier(MPI_Comm comm);
  * must add the same names in the same order. */
 void bx_verification_check(bx_verification *verification, const char *name, double error,
                            double tolerance, const char *unit);
+
+/* The same of what was sent or copied, which dry runs verify too: they skip arithmetic alone. */
+void bx_verification_check_sent(bx_verification *verification, const char *name, double error,
+                                double tolerance, const char *unit);
 
 /* Adds one count, "files" for example: `shown` must be at least `least` and at most `most`, what
  * the method's name promises in terms that do not depend on how it is done.  INFINITY: no upper

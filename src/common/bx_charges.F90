@@ -5,7 +5,7 @@ module bx_charges
   private
   public :: bx_charge, bx_charge_fork, bx_charge_products, bx_charge_seconds, bx_computed
   public :: bx_hollow_messages
-  public :: bx_is_hollow, bx_is_sampled, bx_meet
+  public :: bx_is_hollow, bx_is_sampled, bx_synchronise
 
 #ifdef BX_SIMULATED
   logical, parameter, public :: bx_is_simulated = .true.
@@ -47,11 +47,11 @@ module bx_charges
     end subroutine bx_charge_seconds
 
     !> As in charge.h; MPI_VAL of the team.  Collective over the team.
-    subroutine bx_charge_meet(team) bind(C)
+    subroutine bx_charge_synchronise(team) bind(C)
       import :: c_int
       implicit none (type, external)
       integer(c_int), value :: team
-    end subroutine bx_charge_meet
+    end subroutine bx_charge_synchronise
 
     !> As in charge.h.  Collective over MPI_COMM_WORLD.
     logical(c_bool) function bx_charge_hollow_messages(hollow) bind(C)
@@ -89,10 +89,10 @@ contains
 
   !> Pays what is owed, and waits for the other ranks of a team, in no time of its own.
   !> Collective over the team.
-  subroutine bx_meet(team)
+  subroutine bx_synchronise(team)
     integer(c_int), intent(in) :: team !< MPI_VAL
-    if (bx_is_simulated) call bx_charge_meet(team)
-  end subroutine bx_meet
+    if (bx_is_simulated) call bx_charge_synchronise(team)
+  end subroutine bx_synchronise
 
   !> Messages of a hollow run carry no data from now on, or they do again.  Takes no time.
   !> Collective over MPI_COMM_WORLD.

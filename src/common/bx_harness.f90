@@ -12,12 +12,13 @@ module bx_harness
   private
 
   public :: bx_agree, bx_block_steps, bx_case, bx_case_given, bx_case_is, bx_check, &
-    bx_check_count, bx_choice_t, bx_claim_file, bx_claim_memory, bx_claim_time, bx_comm, &
-    bx_detail, bx_file_close, bx_file_open, bx_file_put, bx_fortran_sees_nan, bx_integer_option, &
-    bx_kernel_t, bx_lap, bx_largest, bx_memory_used, bx_metric, bx_metric_value, bx_node_of, &
-    bx_note, bx_one_of, bx_option_t, bx_passed, bx_real_option, bx_refuse, bx_region_enter, &
-    bx_region_leave, bx_region_read, bx_seed, bx_selected, bx_shown_calls, bx_string_at, &
-    bx_text, bx_text_option, bx_threads, bx_traffic_read, bx_traffic_t, bx_uniform, bx_without
+    bx_check_count, bx_check_sent, bx_choice_t, bx_claim_file, bx_claim_memory, bx_claim_time, &
+    bx_comm, bx_detail, bx_file_close, bx_file_open, bx_file_put, bx_fortran_sees_nan, &
+    bx_integer_option, bx_kernel_t, bx_lap, bx_largest, bx_memory_used, bx_metric, &
+    bx_metric_value, bx_node_of, bx_note, bx_one_of, bx_option_t, bx_passed, bx_real_option, &
+    bx_refuse, bx_region_enter, bx_region_leave, bx_region_read, bx_seed, bx_selected, &
+    bx_shown_calls, bx_string_at, bx_text, bx_text_option, bx_threads, bx_traffic_read, &
+    bx_traffic_t, bx_uniform, bx_without
 
   integer(c_int), parameter, public :: bx_ok = 0, bx_wrong = 1, bx_usage = 2, bx_resources = 3
   integer(c_int), parameter, public :: bx_file_read = 0, bx_file_written = 1, bx_file_updated = 2
@@ -61,7 +62,7 @@ module bx_harness
     type(c_ptr) :: phase_groups = c_null_ptr
     type(c_ptr) :: ratios = c_null_ptr
     integer(c_size_t) :: ratio_count = 0
-    type(c_ptr) :: baselines = c_null_ptr, apart = c_null_ptr, sampling = c_null_ptr
+    type(c_ptr) :: baselines = c_null_ptr, excluded_family = c_null_ptr, sampling = c_null_ptr
     type(c_funptr) :: arrange = c_null_funptr, applicable = c_null_funptr
     type(c_funptr) :: comparable = c_null_funptr
     type(c_funptr) :: point_count = c_null_funptr, point = c_null_funptr, has_point = c_null_funptr
@@ -288,6 +289,15 @@ module bx_harness
       character(kind=c_char), intent(in) :: name(*), unit(*)
       real(c_double), value :: error, tolerance
     end subroutine c_check
+
+    subroutine c_check_sent(verification, name, error, tolerance, unit) &
+      bind(C, name="bx_verification_check_sent")
+      import :: c_char, c_double, c_ptr
+      implicit none (type, external)
+      type(c_ptr), value :: verification
+      character(kind=c_char), intent(in) :: name(*), unit(*)
+      real(c_double), value :: error, tolerance
+    end subroutine c_check_sent
 
     subroutine c_count(verification, name, shown, least, most) &
       bind(C, name="bx_verification_count")
@@ -578,6 +588,15 @@ contains
     real(c_double), intent(in) :: error, tolerance
     call c_check(verification, trim(name)//c_null_char, error, tolerance, trim(unit)//c_null_char)
   end subroutine bx_check
+
+  !> The same of what was sent, which dry runs verify too.
+  subroutine bx_check_sent(verification, name, error, tolerance, unit)
+    type(c_ptr), intent(in) :: verification
+    character(*), intent(in) :: name, unit
+    real(c_double), intent(in) :: error, tolerance
+    call c_check_sent(verification, trim(name)//c_null_char, error, tolerance, &
+                      trim(unit)//c_null_char)
+  end subroutine bx_check_sent
 
   !> Adds one count: `shown` must be from `least` to `most`, as the method's name promises; also in
   !> dry runs.  huge(most): no upper limit.  Every rank adds the same names in the same order.

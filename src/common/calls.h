@@ -31,7 +31,7 @@ extern struct bx_calls {
      * fewest since the last lap; the most of this recording. */
     int open, done_at_once, fewest_open, most_open;
     bx_traffic *rows;              /* of the recording in force: all rows that there are */
-    double seconds, still;         /* in all calls; that the steps' clock stood still */
+    double seconds, paused_s;      /* in all calls; that the steps' clock stood still */
     _Atomic(const char *) routine; /* that this rank is in */
 } bx_calls;
 
@@ -72,7 +72,7 @@ static inline void bx_calls_leave(bx_traffic *row, double start)
     double seconds = (bx_ticks_now() - start - bx_ticks_reading) * bx_ticks_second;
     row->seconds += seconds;
     bx_calls.seconds += seconds;
-    bx_calls.still += bx_ticks_reading * bx_ticks_second;
+    bx_calls.paused_s += bx_ticks_reading * bx_ticks_second;
     atomic_store_explicit(&bx_calls.routine, NULL, memory_order_relaxed);
     bx_calls.counted = true;
 }

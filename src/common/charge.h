@@ -29,10 +29,10 @@ bool bx_charge_is_sampled(void);
 bool bx_charge_has_disks(void);
 /* Adds `times` the longest time of a rank since `since` (MPI_Wtime): parts of a hollow run that are
  * as long as the one that was simulated.  Collective over the team. */
-void bx_charge_again(MPI_Comm team, double since, double times);
+void bx_charge_repeat(MPI_Comm team, double since, double times);
 /* Pays, and waits for the other ranks of a team (as Fortran has it), in no time of its own.
  * Collective over the team. */
-void bx_charge_meet(MPI_Fint team);
+void bx_charge_synchronise(MPI_Fint team);
 /* Messages of a hollow run carry no data from now on, or they do again.  Takes no time; returns
  * whether they were `hollow` before.  Collective over MPI_COMM_WORLD. */
 bool bx_charge_hollow_messages(bool hollow);
@@ -50,7 +50,7 @@ static inline void bx_charge_start(const bx_run *run) {}
 static inline bool bx_charge_is_hollow(void) { return false; }
 static inline bool bx_charge_has_disks(void) { return true; }
 static inline bool bx_charge_hollow_messages(bool hollow) { return hollow; }
-static inline void bx_charge_again(MPI_Comm team, double since, double times) {}
+static inline void bx_charge_repeat(MPI_Comm team, double since, double times) {}
 static inline void bx_charge_spectrum(MPI_Comm team, int n, const double *values,
                                       const double *squares)
 {

@@ -222,7 +222,7 @@ static bx_json *describe_node(const bx_run *run)
     return node;
 }
 
-/* ---- what is alike on many nodes or hosts is told once ---- */
+/* ---- equal descriptions of nodes or hosts are stored once, with their list ---- */
 
 /* A rank, a hash of what it may have in common with others, and the first rank that has the same.
  */

@@ -177,10 +177,10 @@ static bool in_family(const bx_choice *method, const char *family)
 }
 
 /* Whether a name selects a method or baseline: its own, that of its family, or `all`. */
-static bool selects(const char *name, const bx_choice *method, const char *apart)
+static bool selects(const char *name, const bx_choice *method, const char *excluded)
 {
     if (strcmp(name, method->name) == 0 || in_family(method, name)) return true;
-    return strcmp(name, "all") == 0 && !method->baseline && !in_family(method, apart);
+    return strcmp(name, "all") == 0 && !method->baseline && !in_family(method, excluded);
 }
 
 static int select_names(bx_run *run, const char *option, const char *list, bool baseline)
@@ -201,7 +201,7 @@ static int select_names(bx_run *run, const char *option, const char *list, bool 
                                      name);
         for (size_t m = 0; m < kernel->method_count; m++)
             if (kernel->methods[m].baseline == baseline &&
-                selects(name, &kernel->methods[m], kernel->apart))
+                selects(name, &kernel->methods[m], kernel->excluded_family))
                 any = run->selected[m] = true;
         if (!any)
             return bx_run_refuse(run, BX_USAGE, "--%s %s: unknown; choose from %s or %s", option,
@@ -323,13 +323,14 @@ void bx_options_help(const bx_run *run)
     printf("Exit code: 0 verified, 1 wrong answer, 2 usage, 3 resources, 4 no progress (HANG).\n");
 }
 
-/* Lists the choices that are baselines or not, and of the family `apart` or not. */
+/* Lists the choices that are baselines or not, and of the family `excluded` or not. */
 static void list_choices(const char *title, const bx_choice *choices, size_t count, bool baseline,
-                         const char *apart, bool of_family)
+                         const char *excluded, bool of_family)
 {
     bool any = false;
     for (size_t i = 0; i < count; i++) {
-        if (choices[i].baseline != baseline || in_family(&choices[i], apart) != of_family) continue;
+        if (choices[i].baseline != baseline || in_family(&choices[i], excluded) != of_family)
+            continue;
         if (!any) printf("%s\n", title);
         any = true;
         printf("  %-16s %s\n", choices[i].name, choices[i].summary);
@@ -343,8 +344,9 @@ void bx_options_list(const bx_run *run)
     const bx_choice *methods = kernel->methods;
     size_t count = kernel->method_count;
     list_choices("cases", kernel->cases, kernel->case_count, false, NULL, false);
-    list_choices("methods", methods, count, false, kernel->apart, false);
-    if (kernel->apart) list_choices(kernel->apart, methods, count, false, kernel->apart, true);
+    list_choices("methods", methods, count, false, kernel->excluded_family, false);
+    if (kernel->excluded_family)
+        list_choices(kernel->excluded_family, methods, count, false, kernel->excluded_family, true);
     list_choices("baselines", methods, count, true, NULL, false);
 }
 

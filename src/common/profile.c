@@ -118,12 +118,12 @@ int bx_calls_new_row(const char *routine, bx_class class)
     return ++profile.row_count;
 }
 
-double bx_profile_clock(void) { return PMPI_Wtime() - bx_calls.still; }
+double bx_profile_clock(void) { return PMPI_Wtime() - bx_calls.paused_s; }
 
 /* The steps' clock has stood still since then. */
-static void go_on(double since)
+static void resume_step_clock(double since)
 {
-    bx_calls.still += (bx_ticks_after() - since + bx_ticks_reading) * bx_ticks_second;
+    bx_calls.paused_s += (bx_ticks_after() - since + bx_ticks_reading) * bx_ticks_second;
 }
 
 void bx_count_alltoallv(bx_traffic *row, MPI_Comm comm, const int *counts, MPI_Datatype type)
@@ -135,7 +135,7 @@ void bx_count_alltoallv(bx_traffic *row, MPI_Comm comm, const int *counts, MPI_D
     for (int i = 0; i < peers->size - peers->off_node; i++) near += counts[peers->near[i]];
     double item = bx_count_bytes(sum > 0, type);
     bx_count_messages(row, peers, (double)(sum - to_self) * item, (double)(sum - near) * item);
-    go_on(since);
+    resume_step_clock(since);
 }
 
 /* Bytes to one rank; `type` is that of the last, mostly the same for all, `item` its size. */
@@ -165,7 +165,7 @@ void bx_count_alltoallw(bx_traffic *row, MPI_Comm comm, const int *counts,
     for (int i = 0; i < peers->size - peers->off_node; i++)
         near += bytes_to(peers->near[i], counts, types, &type, &item);
     bx_count_messages(row, peers, sum - to_self, sum - near);
-    go_on(since);
+    resume_step_clock(since);
 }
 
 void bx_count_neighbours(bx_traffic *row, MPI_Comm comm, const int *counts, MPI_Datatype type)
@@ -174,7 +174,7 @@ void bx_count_neighbours(bx_traffic *row, MPI_Comm comm, const int *counts, MPI_
     double since = bx_ticks_now();
     for (int i = 0; i < peers->neighbour_count; i++)
         bx_count_message(row, peers, peers->neighbours[i], bx_count_bytes(counts[i], type));
-    go_on(since);
+    resume_step_clock(since);
 }
 
 /* ---- persistent requests ---- */
@@ -240,7 +240,7 @@ bx_class bx_calls_class_of(int count, const MPI_Request *requests)
             any = true;
             break;
         }
-    go_on(since);
+    resume_step_clock(since);
     return any ? BX_COLLECTIVE : BX_P2P;
 }
 
@@ -254,7 +254,7 @@ void bx_calls_forget(int count, const MPI_Request *requests)
         if (!done) profile.pending[kept++] = profile.pending[k];
     }
     bx_calls.requests = kept;
-    go_on(since);
+    resume_step_clock(since);
 }
 
 /* ---- reading ---- */

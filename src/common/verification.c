@@ -58,9 +58,13 @@ static void add(bx_verification *verification, bx_outcome outcome, const char *n
 void bx_verification_check(bx_verification *verification, const char *name, double error,
                            double tolerance, const char *unit)
 {
-    /* where arithmetic was skipped, messages were not */
-    bool sent = strstr(unit, "messages") || strstr(unit, "bytes");
-    if (bx_charge_is_hollow() && !sent) return;
+    if (!bx_charge_is_hollow())
+        bx_verification_check_sent(verification, name, error, tolerance, unit);
+}
+
+void bx_verification_check_sent(bx_verification *verification, const char *name, double error,
+                                double tolerance, const char *unit)
+{
     add(verification, (bx_outcome){.error = error, .tolerance = tolerance}, name, unit);
 }
 

@@ -16,7 +16,7 @@ enum { LINE = 256 };
  */
 enum { STATE = 4 << 10, BUFFERS = 4 << 20, BUFFERS_OF_INTEL = 24 << 20 };
 
-static double beside(void) { return (double)(STATE + bx_memory_whole_pages(1)); }
+static double overhead_bytes_per_rank(void) { return (double)(STATE + bx_memory_whole_pages(1)); }
 
 /* Where this host has windows, bytes for all windows there, bytes claimed by those that exist. */
 static struct {
@@ -140,7 +140,7 @@ static void find_room(const bx_run *run)
     if (BX_IS_SIMULATED) return;
     host.room = bx_host_folder_room(host.folder);
     PMPI_Bcast(&host.room, 1, MPI_DOUBLE, 0, run->host);
-    if (host.room >= ranks * beside()) ask_library(run);
+    if (host.room >= ranks * overhead_bytes_per_rank()) ask_library(run);
     /* others are left half of the folder at most, as they seldom need all */
     host.room -= strncmp(library, "Intel", 5) == 0
                      ? fmin(host.room, (double)ranks * BUFFERS_OF_INTEL)
@@ -151,7 +151,7 @@ static void find_room(const bx_run *run)
  */
 static double claim(const bx_run *run, MPI_Aint bytes)
 {
-    double mine = (double)bytes + beside(), need;
+    double mine = (double)bytes + overhead_bytes_per_rank(), need;
     if (!host.known) find_room(run);
     PMPI_Allreduce(&mine, &need, 1, MPI_DOUBLE, MPI_SUM, run->host);
     double missing = host.claimed + need - host.room;

@@ -92,11 +92,11 @@ static bx_matrix *allocate(int n, int parts)
 typedef struct {
     double value;
     int vector;
-} pair;
+} indexed_value;
 
 static int by_value(const void *left, const void *right)
 {
-    const pair *a = left, *b = right;
+    const indexed_value *a = left, *b = right;
     if (a->value != b->value) return a->value < b->value ? -1 : 1;
     return (a->vector > b->vector) - (a->vector < b->vector);
 }
@@ -104,14 +104,14 @@ static int by_value(const void *left, const void *right)
 bx_matrix *bx_matrix_create(int n, bx_spectrum spectrum, bool is_complex, int kpoint)
 {
     bx_matrix *m = allocate(n, is_complex ? 2 : 1);
-    pair *pairs = bx_memory_alloc((size_t)n, sizeof *pairs);
+    indexed_value *pairs = bx_memory_alloc((size_t)n, sizeof *pairs);
     /* in an order that leaves no structure in the matrix: steps coprime to n */
     int stride = (int)(0.6180339887 * n) + 1;
     while (bx_common_divisor(stride, n) != 1) stride++;
     for (int k = 0; k < n; k++) {
         int place = (int)(((int64_t)k * stride + kpoint) % n);
         m->value[k] = level(spectrum, place, n) * (1 + 0.01 * kpoint);
-        pairs[k] = (pair){m->value[k], k};
+        pairs[k] = (indexed_value){m->value[k], k};
     }
     qsort(pairs, (size_t)n, sizeof *pairs, by_value);
     for (int j = 0; j < n; j++) {
@@ -198,7 +198,7 @@ void bx_matrix_vector(const bx_matrix *m, int j, double error, double *vector)
     }
 }
 
-void bx_matrix_tell(const bx_matrix *m, MPI_Comm team)
+void bx_matrix_publish_spectrum(const bx_matrix *m, MPI_Comm team)
 {
     int n = m->n;
     if (!bx_charge_is_hollow()) return;

@@ -41,6 +41,6 @@ void bx_matrix_fill(const bx_matrix *m, int rows, const int *row, int column, do
  * by about `error`. */
 void bx_matrix_vector(const bx_matrix *m, int j, double error, double *vector);
 /* Tells a hollow run the spectrum, see bx_charge_spectrum.  Collective over the team. */
-void bx_matrix_tell(const bx_matrix *m, MPI_Comm team);
+void bx_matrix_publish_spectrum(const bx_matrix *m, MPI_Comm team);
 /* Returns the greatest common divisor. */
 int bx_common_divisor(int a, int b);

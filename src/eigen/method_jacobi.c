@@ -344,7 +344,7 @@ static int solve(void *self, bx_problem *p)
         }
         int misplaced = count_misplaced(s, rounds, p->sweeps % 2 == 1);
         if (misplaced > 0) info = misplaced;
-        if (rounds < s->blocks) bx_charge_again(s->ring, since, (double)s->blocks / rounds - 1);
+        if (rounds < s->blocks) bx_charge_repeat(s->ring, since, (double)s->blocks / rounds - 1);
         if (bx_charge_is_hollow()) s->rotations = 0; /* the last sweep */
         MPI_Allreduce(&s->rotations, &rotations, 1, MPI_INT64_T, MPI_SUM, s->ring);
     }

@@ -1,5 +1,13 @@
 /* The exchange of a halo, as every method sees it: with which rank, which region, how many numbers.
- * A method moves the messages of the list that it is given; it knows no mesh. */
+ * A method moves the messages of the list that it is given; it knows no mesh.
+ *
+ * A box of a rank, in two dimensions, with a halo one cell deep:
+ *
+ *      c  n  n  n  n  c     n, e, s, w, c: ghosts, copies of cells of other ranks (`receives`), or
+ *      w  o  o  o  o  e         of this rank's own, where the grid ends (`own_receives`)
+ *      w  o  .  .  o  e     o: own cells of which others have ghosts (`sends`): "boundary"
+ *      w  o  o  o  o  e     .: own cells that read no ghost: "interior"
+ *      c  s  s  s  s  c     c: corners, of meshes whose stencil reads them */
 #pragma once
 
 #include "charge.h"
@@ -72,7 +80,7 @@ typedef struct {
 
 /* A message per peer and field, or with `aggregated` per peer; `between_nodes`: none to ranks of
  * the same node. */
-bx_halo_messages *bx_messages_create(const bx_halo *halo, bool aggregated, bool between_nodes);
-void bx_messages_free(bx_halo_messages *messages);
-void bx_messages_pack(const bx_halo_messages *messages, int copy);
-void bx_messages_unpack(const bx_halo_messages *messages, int copy);
+bx_halo_messages *bx_halo_messages_create(const bx_halo *halo, bool aggregated, bool between_nodes);
+void bx_halo_messages_free(bx_halo_messages *messages);
+void bx_halo_messages_pack(const bx_halo_messages *messages, int copy);
+void bx_halo_messages_unpack(const bx_halo_messages *messages, int copy);

@@ -12,17 +12,17 @@ typedef struct {
     bx_choice about;
     const bx_kind *kind;
     int64_t extent[3];
-} case_entry;
+} halo_case;
 
-static const case_entry cases[] = {
+static const halo_case CASES[] = {
 #define CASE(id, text, kind, nx, ny, nz)                                                           \
     {{.name = #id, .summary = text}, &bx_kind_##kind, {nx, ny, nz}},
     BX_CASES(CASE)};
-enum { CASES = sizeof cases / sizeof *cases };
+enum { CASE_COUNT = sizeof CASES / sizeof *CASES };
 
 /* Beside the methods, in their order behind them. */
-enum { STENCIL, COPY, STREAM, BASELINES };
-static const bx_choice baselines[BASELINES] = {
+enum { STENCIL, COPY, STREAM, BASELINE_COUNT };
+static const bx_choice BASELINES[BASELINE_COUNT] = {
     {.name = "stencil", .summary = "a step without its exchange", .baseline = true},
     {.name = "copy",
      .summary = "the numbers of an exchange, from where they are read to the ghosts, in own memory",
@@ -56,7 +56,7 @@ typedef struct {
 static bx_halo_options options = {.order = "ordered", .land = "islands", .courant = 0.3};
 
 enum { LARGEST_GRID = 4096 };
-static const bx_option option_table[] = {
+static const bx_option OPTIONS[] = {
     {"grid", "NX,NY,NZ", "grid; of an ocean, NZ levels (default: the case's)", BX_GRID, 1,
      LARGEST_GRID, options.grid},
     {"order", "ORDER", "numbering of nodes of multi-block cases: ordered or shuffled", BX_TEXT, 0,
@@ -87,7 +87,7 @@ static void compute(halo_state *h, bx_step_part part)
 
 static void step_with(halo_state *h, size_t m)
 {
-    const bx_method *method = bx_methods[m];
+    const bx_halo_method *method = bx_halo_methods[m];
     if (method->start) method->start(h->selves[m], h->now);
     bx_halo_copy_own(h->halo, h->now);
     bx_run_lap(h->run, PHASE_EXCHANGE);
@@ -136,10 +136,10 @@ static int64_t treat_stream(const halo_state *h, int64_t steps, bool write)
     return wrong;
 }
 
-static bool is_method(size_t index) { return index < (size_t)bx_method_count; }
+static bool is_method(size_t index) { return index < (size_t)bx_halo_method_count; }
 static bool is_baseline(size_t index, size_t baseline)
 {
-    return index == (size_t)bx_method_count + baseline;
+    return index == (size_t)bx_halo_method_count + baseline;
 }
 
 static void step(void *state, size_t index, size_t point)
@@ -149,7 +149,7 @@ static void step(void *state, size_t index, size_t point)
         step_with(h, index);
         return;
     }
-    switch (index - (size_t)bx_method_count) {
+    switch (index - (size_t)bx_halo_method_count) {
     case STENCIL:
         compute(h, BX_ALL);
         h->now = 1 - h->now;
@@ -253,7 +253,8 @@ static void inspect(void *state, size_t index, size_t point, bx_verification *ve
 }
 
 /* What an exchange sends, or gets: messages, those between nodes, and the bytes of both. */
-static void plan_traffic(const halo_state *h, const bx_method *method, bool gets, double traffic[4])
+static void plan_traffic(const halo_state *h, const bx_halo_method *method, bool gets,
+                         double traffic[4])
 {
     const bx_halo *halo = h->halo;
     int count = gets ? halo->receive_count : halo->send_count;
@@ -276,7 +277,7 @@ static void promise(void *state, size_t index, size_t point, const bx_shown *sho
                     bx_verification *verification)
 {
     const halo_state *h = state;
-    const bx_method *method = bx_methods[index];
+    const bx_halo_method *method = bx_halo_methods[index];
     double sent[4], planned[4], coming[4];
     plan_traffic(h, method, false, planned);
     plan_traffic(h, method, true, coming);
@@ -295,7 +296,7 @@ static void verify(void *state, size_t index, size_t point, bx_verification *ver
 {
     halo_state *h = state;
     if (is_method(index)) {
-        const bx_method *method = bx_methods[index];
+        const bx_halo_method *method = bx_halo_methods[index];
         double wrong = 0;
         for (int copy = 0; copy < 2; copy++) {
             bx_verify_mark(h->halo, copy);
@@ -306,7 +307,7 @@ static void verify(void *state, size_t index, size_t point, bx_verification *ver
             wrong += bx_verify_wrong_bytes(h->halo, copy);
             MPI_Barrier(h->halo->comm); /* neighbours may read my fields */
         }
-        bx_verification_check(verification, "exchange", wrong, 0, "bytes");
+        bx_verification_check_sent(verification, "exchange", wrong, 0, "bytes");
         if (!bx_verification_passed(h->run, verification)) return;
     }
     begin(h, index, point);
@@ -331,32 +332,32 @@ static bool applicable(void *state, size_t index, char *why, size_t why_size)
 
 static void create_method(halo_state *h, int m)
 {
-    const bx_method *method = bx_methods[m];
+    const bx_halo_method *method = bx_halo_methods[m];
     if (method->applicable && !method->applicable(h->halo, h->why[m], sizeof h->why[m])) return;
     bx_halo_messages *messages =
-        bx_messages_create(h->halo, method->aggregated, method->between_nodes);
+        bx_halo_messages_create(h->halo, method->aggregated, method->between_nodes);
     h->selves[m] = method->create(messages);
     if (h->selves[m]) {
         h->messages[m] = messages;
     } else {
         snprintf(h->why[m], sizeof h->why[m], "%s", bx_window_why());
-        bx_messages_free(messages);
+        bx_halo_messages_free(messages);
     }
 }
 
-static const case_entry *chosen_case(bx_run *run, int64_t extent[3])
+static const halo_case *chosen_case(bx_run *run, int64_t extent[3])
 {
-    const case_entry *chosen = &cases[bx_run_case_index(run)];
+    const halo_case *chosen = &CASES[bx_run_case_index(run)];
     memcpy(extent, options.grid[0] ? options.grid : chosen->extent, sizeof chosen->extent);
     return chosen;
 }
 
-static int claim(bx_run *run, const case_entry *chosen, const int64_t extent[3])
+static int claim(bx_run *run, const halo_case *chosen, const int64_t extent[3])
 {
     static const double STEP = 4e-9, FILL = 60e-9, SLACK = 1.3; /* s per number; ghosts, messages */
     int methods = 0;
-    for (int m = 0; m < bx_method_count; m++)
-        methods += bx_run_is_selected(run, bx_methods[m]->about.name);
+    for (int m = 0; m < bx_halo_method_count; m++)
+        methods += bx_run_is_selected(run, bx_halo_methods[m]->about.name);
     double points = (double)extent[0] * (double)extent[1] * (double)extent[2] / bx_run_ranks(run);
     char sized_by[96];
     snprintf(sized_by, sizeof sized_by, "--grid %" PRId64 ",%" PRId64 ",%" PRId64, extent[0],
@@ -396,7 +397,7 @@ static void run_plainly(halo_state *h)
 static int setup(bx_run *run, void **state)
 {
     int64_t extent[3];
-    const case_entry *chosen = chosen_case(run, extent);
+    const halo_case *chosen = chosen_case(run, extent);
     bx_run_one_of(run, "order", options.order, "ordered, shuffled");
     bx_run_one_of(run, "land", options.land, "islands, none");
     if (bx_run_agree(run) != BX_OK) return bx_run_agree(run);
@@ -415,9 +416,9 @@ static int setup(bx_run *run, void **state)
     if (bx_run_agree(run) != BX_OK) return bx_run_agree(run);
     h->points = (double)h->mesh->own * h->mesh->width;
     MPI_Allreduce(MPI_IN_PLACE, &h->points, 1, MPI_DOUBLE, MPI_SUM, h->halo->comm);
-    BX_ALLOC((size_t)bx_method_count, h->messages, h->selves, h->why);
-    for (int m = 0; m < bx_method_count; m++)
-        if (bx_run_is_selected(run, bx_methods[m]->about.name)) create_method(h, m);
+    BX_ALLOC((size_t)bx_halo_method_count, h->messages, h->selves, h->why);
+    for (int m = 0; m < bx_halo_method_count; m++)
+        if (bx_run_is_selected(run, bx_halo_methods[m]->about.name)) create_method(h, m);
     run_plainly(h);
     return BX_OK;
 }
@@ -425,10 +426,10 @@ static int setup(bx_run *run, void **state)
 static void teardown(void *state)
 {
     halo_state *h = state;
-    for (int m = 0; m < bx_method_count; m++) {
+    for (int m = 0; m < bx_halo_method_count; m++) {
         if (!h->messages[m]) continue;
-        bx_methods[m]->destroy(h->selves[m]);
-        bx_messages_free(h->messages[m]);
+        bx_halo_methods[m]->destroy(h->selves[m]);
+        bx_halo_messages_free(h->messages[m]);
     }
     BX_FREE(h->messages, h->selves, h->why);
     bx_halo_free(h->halo);
@@ -493,7 +494,7 @@ const bx_kernel *bx_kernel_get(void)
     static bx_kernel kernel = {
         .name = "halo",
         .summary = "codes that exchange a halo with their neighbours, by every method",
-        .options = BX_COUNTED(option_table),
+        .options = BX_COUNTED(OPTIONS),
         .phases = BX_COUNTED(phases),
         .ratios = BX_COUNTED(ratios),
         .baselines = "stencil,copy,stream",
@@ -510,8 +511,9 @@ const bx_kernel *bx_kernel_get(void)
         .metrics = metrics,
         .inspect = inspect,
     };
-    for (size_t i = 0; i < CASES; i++) bx_kernel_add_case(&kernel, &cases[i].about);
-    for (int m = 0; m < bx_method_count; m++) bx_kernel_add_method(&kernel, &bx_methods[m]->about);
-    for (int b = 0; b < BASELINES; b++) bx_kernel_add_method(&kernel, &baselines[b]);
+    for (size_t i = 0; i < CASE_COUNT; i++) bx_kernel_add_case(&kernel, &CASES[i].about);
+    for (int m = 0; m < bx_halo_method_count; m++)
+        bx_kernel_add_method(&kernel, &bx_halo_methods[m]->about);
+    for (int b = 0; b < BASELINE_COUNT; b++) bx_kernel_add_method(&kernel, &BASELINES[b]);
     return &kernel;
 }

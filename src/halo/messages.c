@@ -22,7 +22,7 @@ static bx_halo_message *list(const bx_halo *halo, const bx_peer *peers, int peer
     return messages;
 }
 
-bx_halo_messages *bx_messages_create(const bx_halo *halo, bool aggregated, bool between_nodes)
+bx_halo_messages *bx_halo_messages_create(const bx_halo *halo, bool aggregated, bool between_nodes)
 {
     bx_halo_messages *m = bx_memory_alloc(1, sizeof *m);
     m->halo = halo;
@@ -34,7 +34,7 @@ bx_halo_messages *bx_messages_create(const bx_halo *halo, bool aggregated, bool 
     return m;
 }
 
-void bx_messages_free(bx_halo_messages *messages)
+void bx_halo_messages_free(bx_halo_messages *messages)
 {
     BX_FREE(messages->sends, messages->receives, messages->sent, messages->received, messages);
 }
@@ -46,7 +46,7 @@ static double *field_of(const bx_halo_messages *messages, int copy, const bx_hal
     return &halo->fields[copy][(m->field + f) * halo->mesh->stride];
 }
 
-void bx_messages_pack(const bx_halo_messages *messages, int copy)
+void bx_halo_messages_pack(const bx_halo_messages *messages, int copy)
 {
     for (int i = 0; i < messages->send_count; i++) {
         const bx_halo_message *m = &messages->sends[i];
@@ -57,7 +57,7 @@ void bx_messages_pack(const bx_halo_messages *messages, int copy)
     }
 }
 
-void bx_messages_unpack(const bx_halo_messages *messages, int copy)
+void bx_halo_messages_unpack(const bx_halo_messages *messages, int copy)
 {
     for (int i = 0; i < messages->receive_count; i++) {
         const bx_halo_message *m = &messages->receives[i];

@@ -1,4 +1,4 @@
-/* A way to exchange a halo: a bx_method in a file method_*.c, and one line in halo.def. */
+/* A way to exchange a halo: a bx_halo_method in a file method_*.c, and one line in halo.def. */
 #pragma once
 
 #include "halo.def"
@@ -6,7 +6,7 @@
 
 /* `self` is what create has returned, `copy` the one of both copies of the fields whose ghosts are
  * wanted. */
-typedef struct bx_method {
+typedef struct bx_halo_method {
     bx_choice about;
     bool aggregated;    /* all fields of a pair of ranks in one message */
     bool between_nodes; /* its messages only: within a node it reads what neighbours have */
@@ -23,14 +23,14 @@ typedef struct bx_method {
     void (*start)(void *self, int copy);
     void (*finish)(void *self, int copy);
     void (*destroy)(void *self);
-} bx_method;
+} bx_halo_method;
 
-#define BX_DECLARE(name) extern const bx_method bx_method_##name;
+#define BX_DECLARE(name) extern const bx_halo_method bx_halo_method_##name;
 BX_METHODS(BX_DECLARE)
 
-/* Every method [bx_method_count], in the order of halo.def (methods.c). */
-extern const bx_method *const bx_methods[];
-extern const int bx_method_count;
+/* Every method [bx_halo_method_count], in the order of halo.def (methods.c). */
+extern const bx_halo_method *const bx_halo_methods[];
+extern const int bx_halo_method_count;
 
 /* The members of isend, for methods that exchange by it too (method_packed.c). */
 void *bx_packed_create(const bx_halo_messages *messages);

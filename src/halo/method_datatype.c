@@ -1,4 +1,6 @@
-/* Nothing is packed by the code: MPI reads and writes the fields by derived datatypes. */
+/* Nothing is packed by the code: MPI reads and writes the fields by derived datatypes.
+ *
+ * Costs a message per field and neighbour, each byte once; no copies but MPI's own. */
 #include "charge.h"
 #include "method.h"
 
@@ -10,7 +12,7 @@ typedef struct {
     const bx_halo_messages *messages;
     MPI_Datatype *types;   /* [receives + sends] */
     MPI_Request *requests; /* as many */
-} state;
+} datatype_state;
 
 static const bx_halo_message *nth(const bx_halo_messages *m, int i)
 {
@@ -19,7 +21,7 @@ static const bx_halo_message *nth(const bx_halo_messages *m, int i)
 
 static void *create(const bx_halo_messages *messages)
 {
-    state *self = bx_memory_alloc(1, sizeof *self);
+    datatype_state *self = bx_memory_alloc(1, sizeof *self);
     self->messages = messages;
     BX_ALLOC((size_t)messages->count, self->requests, self->types);
     for (int i = 0; i < messages->count; i++)
@@ -29,7 +31,7 @@ static void *create(const bx_halo_messages *messages)
 
 static void start(void *me, int copy)
 {
-    state *self = me;
+    datatype_state *self = me;
     const bx_halo_messages *messages = self->messages;
     const bx_halo *halo = messages->halo;
     for (int i = 0; i < messages->count; i++) {
@@ -45,18 +47,18 @@ static void start(void *me, int copy)
 
 static void finish(void *me, int copy)
 {
-    state *self = me;
+    datatype_state *self = me;
     MPI_Waitall(self->messages->count, self->requests, MPI_STATUSES_IGNORE);
 }
 
 static void destroy(void *me)
 {
-    state *self = me;
+    datatype_state *self = me;
     for (int i = 0; i < self->messages->count; i++) MPI_Type_free(&self->types[i]);
     BX_FREE(self->types, self->requests, self);
 }
 
-const bx_method bx_method_datatype = {
+const bx_halo_method bx_halo_method_datatype = {
     .about = {.name = "datatype",
               .summary = "as isend, by derived datatypes in the place of packing",
               .wins = "where the library or the adapter gathers faster than a loop",

@@ -1,4 +1,6 @@
-/* One collective call over the graph of neighbours. */
+/* One collective call over the graph of neighbours.
+ *
+ * Costs a message per neighbour, each byte once, packed and unpacked. */
 #include "method.h"
 
 #include <stdlib.h>
@@ -8,7 +10,7 @@ typedef struct {
     MPI_Comm graph;
     int *ranks, *counts, *offsets; /* [receives, then sends] */
     MPI_Request request;
-} state;
+} neighbour_state;
 
 static bool applicable(const bx_halo *halo, char *why, size_t why_size)
 {
@@ -22,7 +24,7 @@ static bool applicable(const bx_halo *halo, char *why, size_t why_size)
 
 static void *create(const bx_halo_messages *messages)
 {
-    state *self = bx_memory_alloc(1, sizeof *self);
+    neighbour_state *self = bx_memory_alloc(1, sizeof *self);
     int in = messages->receive_count, out = messages->send_count;
     self->messages = messages;
     BX_ALLOC(3 * (size_t)(in + out), self->ranks);
@@ -42,9 +44,9 @@ static void *create(const bx_halo_messages *messages)
 
 static void start(void *me, int copy)
 {
-    state *self = me;
+    neighbour_state *self = me;
     const bx_halo_messages *m = self->messages;
-    bx_messages_pack(m, copy);
+    bx_halo_messages_pack(m, copy);
 #ifndef BX_SIMULATED
     const int *counts = self->counts, *offsets = self->offsets;
     MPI_Ineighbor_alltoallv(m->sent, counts + m->receive_count, offsets + m->receive_count,
@@ -55,19 +57,19 @@ static void start(void *me, int copy)
 
 static void finish(void *me, int copy)
 {
-    state *self = me;
+    neighbour_state *self = me;
     MPI_Wait(&self->request, MPI_STATUS_IGNORE);
-    bx_messages_unpack(self->messages, copy);
+    bx_halo_messages_unpack(self->messages, copy);
 }
 
 static void destroy(void *me)
 {
-    state *self = me;
+    neighbour_state *self = me;
     MPI_Comm_free(&self->graph);
     BX_FREE(self->ranks, self);
 }
 
-const bx_method bx_method_neighbour_collective = {
+const bx_halo_method bx_halo_method_neighbour_collective = {
     .about = {.name = "neighbour-collective",
               .summary = "MPI_Ineighbor_alltoallv over the graph of neighbours, all fields at once",
               .wins = "where the library knows the topology of its network",

@@ -1,4 +1,7 @@
-/* Puts into the receivers' buffers: methods differ in how they synchronise. */
+/* Puts into the receivers' buffers: methods differ in how they synchronise.
+ *
+ * Costs a put per field and neighbour, each byte once, packed and unpacked; by
+ * fences all ranks wait for all, by PSCW for their neighbours. */
 #include "method.h"
 
 #include <stdlib.h>
@@ -10,7 +13,7 @@ typedef struct {
     MPI_Win window;     /* of the packed messages that come in */
     int64_t *targets;   /* [sends] places in the receivers' windows */
     MPI_Group to, from; /* the ranks that get, and that send, messages */
-} state;
+} rma_state;
 
 static MPI_Group group_of(MPI_Comm comm, const bx_halo_message *messages, int count)
 {
@@ -27,7 +30,7 @@ static MPI_Group group_of(MPI_Comm comm, const bx_halo_message *messages, int co
 }
 
 /* Gives each message's sender its place in the receiver's buffer. */
-static void find_targets(state *self)
+static void find_targets(rma_state *self)
 {
     const bx_halo_messages *m = self->messages;
     MPI_Comm comm = m->halo->comm;
@@ -50,7 +53,7 @@ static void *create(const bx_halo_messages *messages)
     MPI_Win window = bx_window_create(messages->halo->mesh->run, comm, messages->received,
                                       (size_t)numbers * sizeof(double), sizeof(double));
     if (window == MPI_WIN_NULL) return NULL;
-    state *self = bx_memory_alloc(1, sizeof *self);
+    rma_state *self = bx_memory_alloc(1, sizeof *self);
     self->window = window;
     self->messages = messages;
     find_targets(self);
@@ -59,7 +62,7 @@ static void *create(const bx_halo_messages *messages)
     return self;
 }
 
-static void put_all(const state *self)
+static void put_all(const rma_state *self)
 {
     for (int i = 0; i < self->messages->send_count; i++) {
         const bx_halo_message *m = &self->messages->sends[i];
@@ -70,7 +73,7 @@ static void put_all(const state *self)
 
 static void destroy(void *me)
 {
-    state *self = me;
+    rma_state *self = me;
     MPI_Win_free(&self->window);
     MPI_Group_free(&self->to);
     MPI_Group_free(&self->from);
@@ -81,20 +84,20 @@ static void destroy(void *me)
 
 static void start_fence(void *me, int copy)
 {
-    state *self = me;
-    bx_messages_pack(self->messages, copy);
+    rma_state *self = me;
+    bx_halo_messages_pack(self->messages, copy);
     MPI_Win_fence(MPI_MODE_NOPRECEDE, self->window);
     put_all(self);
 }
 
 static void finish_fence(void *me, int copy)
 {
-    state *self = me;
+    rma_state *self = me;
     MPI_Win_fence(MPI_MODE_NOSUCCEED, self->window);
-    bx_messages_unpack(self->messages, copy);
+    bx_halo_messages_unpack(self->messages, copy);
 }
 
-const bx_method bx_method_rma_fence = {
+const bx_halo_method bx_halo_method_rma_fence = {
     .about = {.name = "rma-fence",
               .summary = "MPI_Put between two MPI_Win_fence",
               .wins = "no receiver has to match; but a fence holds all ranks together",
@@ -109,22 +112,22 @@ const bx_method bx_method_rma_fence = {
 
 static void start_pscw(void *me, int copy)
 {
-    state *self = me;
+    rma_state *self = me;
     MPI_Win_post(self->from, 0, self->window);
-    bx_messages_pack(self->messages, copy);
+    bx_halo_messages_pack(self->messages, copy);
     MPI_Win_start(self->to, 0, self->window);
     put_all(self);
 }
 
 static void finish_pscw(void *me, int copy)
 {
-    state *self = me;
+    rma_state *self = me;
     MPI_Win_complete(self->window);
     MPI_Win_wait(self->window);
-    bx_messages_unpack(self->messages, copy);
+    bx_halo_messages_unpack(self->messages, copy);
 }
 
-const bx_method bx_method_rma_pscw = {
+const bx_halo_method bx_halo_method_rma_pscw = {
     .about = {.name = "rma-pscw",
               .summary =
                   "MPI_Put, synchronised with the neighbours alone (post, start, complete, wait)",

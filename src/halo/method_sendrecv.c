@@ -1,6 +1,8 @@
 /* One neighbour after the other by MPI_Sendrecv.  Each rank takes its pairs in the order of a hash
  * of the pair: the first pair of all that are left always has both ranks, so none waits in a
- * circle, and no chain of ranks waits for its end. */
+ * circle, and no chain of ranks waits for its end.
+ *
+ * Costs messages, bytes and copies as isend; one message of a rank at a time. */
 #include "method.h"
 
 #include <stdlib.h>
@@ -12,17 +14,17 @@ typedef struct {
     int rank;
     const bx_halo_message *send,
         *receive; /* the first of the pair's messages, one per field; or NULL */
-} pair;
+} sendrecv_pair;
 
 typedef struct {
     const bx_halo_messages *messages;
-    pair *pairs;
+    sendrecv_pair *pairs;
     int count;
-} state;
+} sendrecv_state;
 
 static int by_key(const void *a, const void *b)
 {
-    const pair *x = a, *y = b;
+    const sendrecv_pair *x = a, *y = b;
     if (x->key != y->key) return x->key < y->key ? -1 : 1;
     return (x->rank > y->rank) - (x->rank < y->rank);
 }
@@ -30,7 +32,7 @@ static int by_key(const void *a, const void *b)
 static void *create(const bx_halo_messages *messages)
 {
     const bx_halo *halo = messages->halo;
-    state *self = bx_memory_alloc(1, sizeof *self);
+    sendrecv_state *self = bx_memory_alloc(1, sizeof *self);
     self->messages = messages;
     BX_ALLOC((size_t)(halo->send_count + halo->receive_count), self->pairs);
     const bx_halo_message *send = messages->sends, *last_send = send + messages->send_count;
@@ -41,9 +43,9 @@ static void *create(const bx_halo_messages *messages)
         int from = receive < last_receive ? receive->rank : halo->ranks;
         int other = to < from ? to : from;
         int low = other < halo->rank ? other : halo->rank, high = other + halo->rank - low;
-        pair *p = &self->pairs[self->count++];
-        *p = (pair){bx_random_hash((uint64_t)low, (uint64_t)high), other, to == other ? send : NULL,
-                    from == other ? receive : NULL};
+        sendrecv_pair *p = &self->pairs[self->count++];
+        *p = (sendrecv_pair){bx_random_hash((uint64_t)low, (uint64_t)high), other,
+                             to == other ? send : NULL, from == other ? receive : NULL};
         while (send < last_send && send->rank == other) send++;
         while (receive < last_receive && receive->rank == other) receive++;
     }
@@ -53,29 +55,29 @@ static void *create(const bx_halo_messages *messages)
 
 static void finish(void *me, int copy)
 {
-    state *self = me;
+    sendrecv_state *self = me;
     const bx_halo_messages *m = self->messages;
-    bx_messages_pack(m, copy);
+    bx_halo_messages_pack(m, copy);
     for (int i = 0; i < self->count; i++)
         for (int f = 0; f < m->halo->mesh->fields; f++) {
             static const bx_halo_message none = {.rank = MPI_PROC_NULL};
-            const pair *p = &self->pairs[i];
+            const sendrecv_pair *p = &self->pairs[i];
             const bx_halo_message *send = p->send ? p->send + f : &none;
             const bx_halo_message *receive = p->receive ? p->receive + f : &none;
             MPI_Sendrecv(m->sent + send->at, (int)send->numbers, MPI_DOUBLE, send->rank, TAG,
                          m->received + receive->at, (int)receive->numbers, MPI_DOUBLE,
                          receive->rank, TAG, m->halo->comm, MPI_STATUS_IGNORE);
         }
-    bx_messages_unpack(m, copy);
+    bx_halo_messages_unpack(m, copy);
 }
 
 static void destroy(void *me)
 {
-    state *self = me;
+    sendrecv_state *self = me;
     BX_FREE(self->pairs, self);
 }
 
-const bx_method bx_method_sendrecv = {
+const bx_halo_method bx_halo_method_sendrecv = {
     .about = {.name = "sendrecv",
               .summary = "MPI_Sendrecv with one neighbour after the other",
               .wins = "the oldest form: few messages under way at once",

@@ -1,6 +1,8 @@
 /* Within a node each rank reads its neighbours' fields in their shared memory; only what goes to
  * other nodes is sent.  One barrier of the node is enough: it comes after the step that has written
- * what is read, and the copy that is read is written again only after the next barrier. */
+ * what is read, and the copy that is read is written again only after the next barrier.
+ *
+ * Costs a barrier of the node and one copy per byte within it; between nodes as isend. */
 #include "charge.h"
 #include "method.h"
 
@@ -13,7 +15,7 @@ typedef struct {
     const bx_halo *halo;
     void *packed;      /* state of the messages to other nodes */
     bx_region *theirs; /* [receives] what is read, as its owner counts; empty: on another node */
-} state;
+} shm_state;
 
 static bool applicable(const bx_halo *halo, char *why, size_t why_size)
 {
@@ -24,7 +26,7 @@ static bool applicable(const bx_halo *halo, char *why, size_t why_size)
 static void *create(const bx_halo_messages *messages)
 {
     const bx_halo *halo = messages->halo;
-    state *self = bx_memory_alloc(1, sizeof *self);
+    shm_state *self = bx_memory_alloc(1, sizeof *self);
     MPI_Request *requests = bx_memory_alloc((size_t)halo->send_count, sizeof *requests);
     self->halo = halo;
     self->packed = bx_packed_create(messages);
@@ -52,14 +54,14 @@ static void *create(const bx_halo_messages *messages)
 
 static void start(void *me, int copy)
 {
-    state *self = me;
+    shm_state *self = me;
     bx_packed_start(self->packed, copy);
     bx_shared_sync(&self->halo->memory, self->halo->node);
 }
 
 static void finish(void *me, int copy)
 {
-    state *self = me;
+    shm_state *self = me;
     const bx_halo *halo = self->halo;
     const bx_mesh *mesh = halo->mesh;
     for (int i = 0; i < halo->receive_count; i++) {
@@ -78,13 +80,13 @@ static void finish(void *me, int copy)
 
 static void destroy(void *me)
 {
-    state *self = me;
+    shm_state *self = me;
     for (int i = 0; i < self->halo->receive_count; i++) bx_region_free(&self->theirs[i]);
     bx_packed_destroy(self->packed);
     BX_FREE(self->theirs, self);
 }
 
-const bx_method bx_method_shm = {
+const bx_halo_method bx_halo_method_shm = {
     .about = {.name = "shm",
               .summary =
                   "ranks of a node read their neighbours' fields; messages between nodes only",

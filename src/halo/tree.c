@@ -12,12 +12,15 @@ struct bx_tree {
 typedef struct {
     bx_box box;
     int first, leaves, cut; /* first leaf, number of leaves, place in `cuts` */
-} part;
+} tree_part;
 
-static part whole_of(const bx_tree *tree) { return (part){tree->whole, 0, tree->leaves, 0}; }
+static tree_part whole_of(const bx_tree *tree)
+{
+    return (tree_part){tree->whole, 0, tree->leaves, 0};
+}
 
 /* The axis across which a part is cut. */
-static int axis_of(const part *p)
+static int axis_of(const tree_part *p)
 {
     int axis = 2;
     for (int other = 1; other >= 0; other--)
@@ -25,7 +28,7 @@ static int axis_of(const part *p)
     return axis;
 }
 
-static part side_of(part p, int axis, int64_t cut, bool upper)
+static tree_part side_of(tree_part p, int axis, int64_t cut, bool upper)
 {
     int low = p.leaves / 2;
     (upper ? p.box.first : p.box.last)[axis] = cut;
@@ -35,7 +38,7 @@ static part side_of(part p, int axis, int64_t cut, bool upper)
     return p;
 }
 
-static void build(bx_tree *tree, part p, bx_tree_cut *cut, const void *context)
+static void build(bx_tree *tree, tree_part p, bx_tree_cut *cut, const void *context)
 {
     if (p.leaves == 1) return;
     int axis = axis_of(&p);
@@ -58,7 +61,7 @@ void bx_tree_free(bx_tree *tree) { BX_FREE(tree->cuts, tree); }
 
 bx_box bx_tree_leaf(const bx_tree *tree, int leaf)
 {
-    part p = whole_of(tree);
+    tree_part p = whole_of(tree);
     while (p.leaves > 1)
         p = side_of(p, axis_of(&p), tree->cuts[p.cut], leaf >= p.first + p.leaves / 2);
     /* an empty one has no length along any axis */
@@ -67,7 +70,7 @@ bx_box bx_tree_leaf(const bx_tree *tree, int leaf)
 
 int bx_tree_find(const bx_tree *tree, const int64_t cell[3])
 {
-    part p = whole_of(tree);
+    tree_part p = whole_of(tree);
     while (p.leaves > 1) {
         int axis = axis_of(&p);
         int64_t cut = tree->cuts[p.cut];

@@ -174,7 +174,7 @@ contains
     phi = 0
     if (p%kind == gupta_kind) then
       phi = exp(p%log_a(pair))*exp(-p%b(pair)*r)
-    else if (p%kind == ionic_kind) then ! charges are md_ewald's
+    else if (p%kind == ionic_kind) then ! charges are md_spme's
       phi = exp(p%log_a(pair))*exp(-p%b(pair)*r) - p%c6(pair)/r**6 - p%d8(pair)/r**8
     else if (real(r, dp) < p%c) then
       phi = (r - p%c)**2*sum([(p%coefficient(k)*r**k, k=0, 4)])

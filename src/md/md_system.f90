@@ -34,7 +34,7 @@ module md_system
 
   !> Kinds of failure; where ranks fail in different ways, all take the last of these.
   integer, parameter, public :: fine = 0, exploded = 1, too_dense = 2, lost_atoms = 3, &
-    crowded = 4, loose = 5, torn = 6, damaged = 7
+    list_full = 4, constraint_diverged = 5, molecule_split = 6, damaged = 7
   !> A failure: A or atoms in `value` and `allowed`, by its kind.
   type, public :: failure_t
     integer :: kind = fine
@@ -89,17 +89,17 @@ contains
       write (line, "('step ', i0, ': atoms ', i0, ' and ', i0, ' on rank ', i0, ' are ', g0.4, &
         &' A apart; below ', g0.4, ' A the density is negative')") self%step, self%id, self%other, &
         self%rank, self%value, self%allowed
-    case (crowded)
+    case (list_full)
       write (line, "('step ', i0, ': rank ', i0, ' has ', i0, ' atoms and ghosts; a list takes ', &
         &i0, ' entries per thread, and ', i0, ' atoms per rank: use more ranks or threads')") &
         self%step, self%rank, self%id, nint(self%allowed, c_int64_t), most_atoms
     case (damaged)
       write (line, "('step ', i0, ': a message from rank ', i0, ' reached rank ', i0, &
         &' with other bits than were sent')") self%step, self%other, self%rank
-    case (loose)
+    case (constraint_diverged)
       write (line, "('step ', i0, ': bonds are not right after ', i0, ' iterations')") self%step, &
         most_iterations
-    case (torn)
+    case (molecule_split)
       write (line, "('step ', i0, ': the molecule of atom ', i0, ' is torn apart')") self%step, &
         self%id
     case (lost_atoms)

@@ -13,9 +13,9 @@ module md_verlet
   use md_list, only: make_list, sort_atoms
   use md_mesh, only: fit_mesh
   use md_potential, only: boltzmann, ionic_kind, is_rigid, mass_to_energy, tersoff_kind
-  use md_system, only: account, crowded, damaged, exploded, failure_t, fine, in_constraints, &
-    in_halo, in_integrate, in_list, in_reduce, lap, loose, lost_atoms, note_damage, skin_of, &
-    system_t, torn
+  use md_system, only: account, constraint_diverged, damaged, exploded, failure_t, fine, &
+    in_constraints, in_halo, in_integrate, in_list, in_reduce, lap, list_full, lost_atoms, &
+    molecule_split, note_damage, skin_of, system_t
   implicit none (type, external)
   private
   public :: make_lists, advance, go_on_from, hold_velocities, observe, observation_t
@@ -53,7 +53,7 @@ contains
                    system%potential%reach + skin)
     call omp_set_num_threads(merge(1, size(system%list%work), system%style%dlpoly3))
     if (any(system%list%work%full)) then
-      system%failure = failure_t(crowded, .true., system%domain%world_rank, system%step, &
+      system%failure = failure_t(list_full, .true., system%domain%world_rank, system%step, &
                                  int(system%atoms%all, c_int64_t), &
                                  allowed=real(system%list%limit, dp))
     end if
@@ -62,7 +62,7 @@ contains
       call make_constraints(system%constraints, system%potential, system%domain, system%atoms, &
                             system%total, missing)
       if (missing > 0 .and. system%failure%kind == fine) system%failure = &
-        failure_t(torn, .true., system%domain%world_rank, system%step, missing)
+        failure_t(molecule_split, .true., system%domain%world_rank, system%step, missing)
     end if
     if (system%potential%kind == ionic_kind) then
       if (.not. system%smooth%per_r2 > 0) system%smooth = find_smooth(system%potential)
@@ -138,7 +138,7 @@ contains
     type(system_t), intent(inout) :: system
     logical, intent(in) :: converged
     if (converged .or. system%failure%kind /= fine) return
-    system%failure = failure_t(loose, .true., system%domain%world_rank, system%step)
+    system%failure = failure_t(constraint_diverged, .true., system%domain%world_rank, system%step)
   end subroutine note_loose
 
   !> Continues after a restart: makes the lists at the positions that they were made at, then moves

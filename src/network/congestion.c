@@ -59,7 +59,8 @@ typedef struct {
     bx_run *run;
     MPI_Comm world;
     int rank, size, node, local, nodes;
-    bool beside, aggresses; /* whether the roles share nodes; this rank's role in this cycle */
+    bool shares_nodes,
+        aggresses; /* whether the roles share nodes; this rank's role in this cycle */
     bx_party party;
     uint64_t *memory;          /* of both buffers */
     double *seconds, *slowest; /* [room] of the exchanges of a window */
@@ -87,7 +88,7 @@ static int setup(bx_run *run, void **state)
     c->run = run;
     c->world = bx_run_comm(run);
     c->nodes = bx_run_node_count(run);
-    c->beside = strcmp(bx_run_case(run), "beside") == 0;
+    c->shares_nodes = strcmp(bx_run_case(run), "beside") == 0;
     MPI_Comm_rank(c->world, &c->rank);
     MPI_Comm_size(c->world, &c->size);
     MPI_Comm_rank(bx_run_node_comm(run), &c->local);
@@ -118,26 +119,26 @@ static bool applicable(void *state, size_t method, char *why, size_t why_size)
         if (on_node[i] < fewest) fewest = on_node[i];
     free(on_node);
     const char *are = c->nodes == 1 ? "is" : "are";
-    if (c->beside)
+    if (c->shares_nodes)
         snprintf(why, why_size, "needs 2 nodes with 2 ranks each; there %s %d, one with %d", are,
                  c->nodes, fewest);
     else
         snprintf(why, why_size, "needs 4 nodes, 2 for victims and 2 for aggressors; there %s %d",
                  are, c->nodes);
-    return c->beside ? c->nodes >= 2 && fewest >= 2 : c->nodes >= 4;
+    return c->shares_nodes ? c->nodes >= 2 && fewest >= 2 : c->nodes >= 4;
 }
 
 /* ---- a cycle ---- */
 
 /* Deals the nodes of a cycle, the same for all methods: the first half has the victims.  Beside
  * each other, every other rank of a node is an aggressor. */
-static void deal(congestion *c, int64_t cycle)
+static void assign_roles(congestion *c, int64_t cycle)
 {
     uint64_t seed = bx_random_hash(bx_run_seed(c->run), (uint64_t)cycle);
     int *order = bx_random_order(c->nodes, seed), place = 0;
     while (order[place] != c->node) place++;
     free(order);
-    c->aggresses = c->beside ? c->local % 2 : place >= (c->nodes + 1) / 2;
+    c->aggresses = c->shares_nodes ? c->local % 2 : place >= (c->nodes + 1) / 2;
     MPI_Comm_split(c->world, c->aggresses, place, &c->party.comm);
     MPI_Comm_rank(c->party.comm, &c->party.rank);
     MPI_Comm_size(c->party.comm, &c->party.size);
@@ -147,8 +148,8 @@ static void deal(congestion *c, int64_t cycle)
 /* Loads the network until the victims are in the barrier `end`; returns bytes sent by this rank,
  * the seconds, and the looks.  Aggressors agree to stop one look late, so that no look interrupts
  * the load.  PMPI: what they agree by is no load. */
-static void load(congestion *c, const bx_aggressor *aggressor, MPI_Request *end, double *bytes,
-                 double *seconds, int64_t *looks)
+static void run_aggressor(congestion *c, const bx_aggressor *aggressor, MPI_Request *end,
+                          double *bytes, double *seconds, int64_t *looks)
 {
     int seen = 0, all = 0, mine = 0, agreed = 0;
     MPI_Request agreement = MPI_REQUEST_NULL;
@@ -173,7 +174,7 @@ static void load(congestion *c, const bx_aggressor *aggressor, MPI_Request *end,
 
 /* Repeats a victim's exchange for `seconds`, after a quarter of them to warm up; returns how many
  * are in c->seconds. */
-static size_t suffer(congestion *c, const bx_victim *victim, double seconds, double *wrong)
+static size_t run_victim(congestion *c, const bx_victim *victim, double seconds, double *wrong)
 {
     size_t count = 0;
     double until = MPI_Wtime() + 0.25 * seconds;
@@ -201,7 +202,7 @@ static size_t suffer(congestion *c, const bx_victim *victim, double seconds, dou
 }
 
 /* Sleeps in place of a victim. */
-static void rest(double seconds)
+static void idle(double seconds)
 {
     double until = MPI_Wtime() + seconds;
     do usleep(1000);
@@ -334,11 +335,11 @@ static bool is_dealt(const congestion *c, uint64_t cycle)
     int *place, *seats;
     BX_ALLOC(nodes, place, seats);
     for (int i = 0; i < c->nodes; i++) place[order[i]] = i;
-    bool mine = c->beside ? c->local % 2 : 2 * place[c->node] >= c->nodes;
+    bool mine = c->shares_nodes ? c->local % 2 : 2 * place[c->node] >= c->nodes;
     for (int rank = 0; rank < c->size; rank++) {
         int at = place[node_of[rank]], seat = seats[node_of[rank]]++;
         bool first = at != place[c->node] ? at < place[c->node] : rank < c->rank;
-        before += first && (c->beside ? seat % 2 : 2 * at >= c->nodes) == mine;
+        before += first && (c->shares_nodes ? seat % 2 : 2 * at >= c->nodes) == mine;
     }
     BX_FREE(order, place, seats);
     return mine == c->aggresses && before == c->party.rank;
@@ -361,7 +362,7 @@ static window measure(congestion *c, size_t method, int kind, double seconds)
         int64_t looks = 0;
         PMPI_Ibarrier(c->world, &end);
         traffic sent = sent_so_far();
-        if (kind < AGGRESSORS) load(c, aggressors[kind], &end, &mine[3], &busy, &looks);
+        if (kind < AGGRESSORS) run_aggressor(c, aggressors[kind], &end, &mine[3], &busy, &looks);
         compare_aggressor(c, kind, end == MPI_REQUEST_NULL, looks, sent, mine[3]);
         bx_run_sleep_until(&end);
         if (kind < AGGRESSORS)
@@ -370,9 +371,9 @@ static window measure(congestion *c, size_t method, int kind, double seconds)
         size_t count = 0;
         traffic sent = sent_so_far();
         if (method == ALONE)
-            rest(seconds);
+            idle(seconds);
         else
-            count = suffer(c, victims[method], seconds, &c->wrong_victim[kind]);
+            count = run_victim(c, victims[method], seconds, &c->wrong_victim[kind]);
         compare_victim(c, method, (double)(c->party.generation & ((UINT64_C(1) << 40) - 1)),
                        (double)count, sent,
                        (method == ALONE ? 1 : 1.25) * seconds - (MPI_Wtime() - start));
@@ -403,7 +404,7 @@ static void run_cycle(congestion *c, size_t method, int64_t cycle, double second
     memset(c->wrong_aggressor, 0, sizeof c->wrong_aggressor);
     c->amiss_victim = c->amiss_aggressor = (traffic){0};
     c->rounds_missing = c->time_missing = c->misstated = 0;
-    deal(c, cycle);
+    assign_roles(c, cycle);
     for (int i = 0; i < WINDOWS; i++)
         if (method != ALONE || order[i] < AGGRESSORS)
             windows[order[i]] = measure(c, method, order[i], seconds);
@@ -442,13 +443,14 @@ static void inspect(void *state, size_t method, size_t point, bx_verification *v
         snprintf(name, sizeof name, loaded ? "content under %s" : "content, %s",
                  window_names[kind]);
         if (method != ALONE)
-            bx_verification_check(verification, name, c->wrong_victim[kind], 0, "bytes");
+            bx_verification_check_sent(verification, name, c->wrong_victim[kind], 0, "bytes");
         snprintf(name, sizeof name, "content of %s", window_names[kind]);
-        if (loaded) bx_verification_check(verification, name, c->wrong_aggressor[kind], 0, "bytes");
+        if (loaded)
+            bx_verification_check_sent(verification, name, c->wrong_aggressor[kind], 0, "bytes");
     }
-    bx_verification_check(verification, "bytes of victims", c->amiss_victim.bytes, 0, "bytes");
-    bx_verification_check(verification, "bytes of aggressors", c->amiss_aggressor.bytes, 0,
-                          "bytes");
+    bx_verification_check_sent(verification, "bytes of victims", c->amiss_victim.bytes, 0, "bytes");
+    bx_verification_check_sent(verification, "bytes of aggressors", c->amiss_aggressor.bytes, 0,
+                               "bytes");
     bx_verification_check(verification, "calls of victims", c->amiss_victim.calls, 0, "calls");
     bx_verification_check(verification, "calls of aggressors", c->amiss_aggressor.calls, 0,
                           "calls");
@@ -520,9 +522,9 @@ static void teardown(void *state)
 const bx_kernel *bx_kernel_get(void)
 {
     static const bx_choice cases[] = {
-        {"apart", "victims and aggressors on nodes of their own: they share the network", NULL,
-         false, NULL, NULL},
-        {"beside", "both on every node: they share its adapters too", NULL, false, NULL, NULL},
+        {.name = "apart",
+         .summary = "victims and aggressors on nodes of their own: they share the network"},
+        {.name = "beside", .summary = "both on every node: they share its adapters too"},
     };
     static const bx_option options[] = {
         {"window", "SECONDS", "length of a window of a cycle", BX_REAL, 1e-6, 3600,

@@ -22,15 +22,15 @@ typedef struct {
     int rank, size;
     /* Units are nodes, or ranks where there is one node. */
     int units;
-    int *unit_first;    /* [units + 1] places */
-    int *order, *place; /* [size] the rank at a place, unit by unit; the place of a rank */
-    uint64_t deal;      /* number of the block of steps: seeds random patterns */
-    uint64_t ended;     /* blocks of steps */
-    int words;          /* of a block */
-    int count;          /* exchanges in a step */
-    uint64_t *sent;     /* [count][sent_blocks][words] */
-    uint64_t *received; /* [count][received_blocks][words] */
-    size_t capacity;    /* bytes of each of these buffers */
+    int *unit_first;       /* [units + 1] places */
+    int *order, *place;    /* [size] the rank at a place, unit by unit; the place of a rank */
+    uint64_t block_number; /* number of the block of steps: seeds random patterns */
+    uint64_t ended;        /* blocks of steps */
+    int words;             /* of a block */
+    int count;             /* exchanges in a step */
+    uint64_t *sent;        /* [count][sent_blocks][words] */
+    uint64_t *received;    /* [count][received_blocks][words] */
+    size_t capacity;       /* bytes of each of these buffers */
     int sent_blocks, received_blocks;
     int *to, *from;        /* [blocks] the rank that a block goes to, comes from; see bx_pattern */
     int *counts, *offsets; /* [size] words, for vector forms */
@@ -55,7 +55,7 @@ typedef struct bx_pattern {
     /* Returns whether it can run here; if not, writes the reason.  NULL: always. */
     bool (*applicable)(const bx_patterns *s, char *why, size_t why_size);
     /* Sets sent_blocks, received_blocks, to and from of this rank.  Local.  The numbers of blocks
-     * must not depend on `deal`. */
+     * must not depend on `block_number`. */
     void (*route)(bx_patterns *s);
     /* One exchange.  Collective over the world. */
     void (*exchange)(const bx_patterns *s, int number);
@@ -66,7 +66,7 @@ typedef struct bx_pattern {
      * or receives from them, in one exchange, at least.  Local.  NULL: no bandwidth is reported. */
     double (*volume)(const bx_patterns *s);
     /* Whether the route of this rank is the one of the order that `seed` draws, without a look at
-     * `deal` or at how the route was laid.  Local.  NULL: the route is always the same. */
+     * `block_number` or at how the route was laid.  Local.  NULL: the route is always the same. */
     bool (*is_dealt)(const bx_patterns *s, uint64_t seed);
     /* Verifies more than content; after a step.  Collective.  NULL: nothing. */
     double (*inspect)(bx_patterns *s);

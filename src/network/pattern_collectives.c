@@ -173,7 +173,7 @@ static void exchange_barrier(const bx_patterns *s, int number) { MPI_Barrier(s->
 static double left_early(bx_patterns *s)
 {
     const struct timespec late = {0, 5000000}; /* s, ns */
-    int latecomer = (int)(s->deal % (uint64_t)s->size), early = 0;
+    int latecomer = (int)(s->block_number % (uint64_t)s->size), early = 0;
     if (s->rank != latecomer) {
         s->pattern->exchange(s, 0);
         MPI_Send(NULL, 0, MPI_UINT64_T, latecomer, BX_WINDOW, s->comm);

@@ -273,7 +273,7 @@ const bx_pattern bx_pattern_get = {
 /* A random order of 0 .. count-1, the same on every rank, new in each deal; the caller frees it. */
 static int *shuffled(const bx_patterns *s, int count)
 {
-    return bx_random_order(count, bx_random_hash(bx_run_seed(s->run), s->deal));
+    return bx_random_order(count, bx_random_hash(bx_run_seed(s->run), s->block_number));
 }
 
 /* Nodes in random pairs: the effective bisection bandwidth (T. Hoefler, T. Schneider,

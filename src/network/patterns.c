@@ -140,7 +140,7 @@ static void lay_route(bx_patterns *s, size_t method)
 static void begin(void *state, size_t method, size_t point)
 {
     bx_patterns *s = state;
-    s->deal++;
+    s->block_number++;
     s->words = (int)(point_bytes(point) / BX_WORD);
     s->count = exchanges(method, point);
     lay_route(s, method);
@@ -201,7 +201,7 @@ static void inspect(void *state, size_t method, size_t point, bx_verification *v
     if (s->pattern->inspect)
         bx_verification_check(verification, "left early", s->pattern->inspect(s), 0, "ranks");
     else
-        bx_verification_check(verification, "content", wrong, 0, "bytes");
+        bx_verification_check_sent(verification, "content", wrong, 0, "bytes");
 }
 
 static double items(void *state, size_t method, size_t point)
@@ -474,8 +474,7 @@ static void teardown(void *state)
 const bx_kernel *bx_kernel_get(void)
 {
     static const bx_choice cases[] = {
-        {"sweep", "blocks of --smallest to --largest bytes, in powers of two", NULL, false, NULL,
-         NULL},
+        {.name = "sweep", .summary = "blocks of --smallest to --largest bytes, in powers of two"},
     };
     static const bx_option options[] = {
         {"smallest", "BYTES", "first block size, a power of two", BX_INTEGER, BX_WORD, 1 << 30,

@@ -29,11 +29,11 @@ contains
     occupied = count(s%band <= s%occupied)
     stride = merge(2, 1, s%crystal%gamma)
     do field = 1, (occupied + stride - 1)/stride
-      if (s%forward%due(s%team, s%ncore)) then
+      if (s%forward%is_simulated_now(s%team, s%ncore)) then
         if (.not. bx_is_hollow()) call fill_field(s, psi(:, :occupied), field, 0)
         call lap(s, phase_kinetic)
         call bx_transform(s%exchange, bx_way_forward, 0, 0)
-        call s%forward%computed()
+        call s%forward%mark_done()
       end if
       planes => bx_planes(s%fft, 0)
       !$omp parallel do schedule(static)

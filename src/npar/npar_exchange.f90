@@ -98,11 +98,11 @@ contains
     field => bx_planes(ffts%fft, 0)
     columns => bx_columns(ffts%fft, 0)
     do two = 1, twos
-      if (.not. s%forward%due(s%team, s%ncore)) cycle
+      if (.not. s%forward%is_simulated_now(s%team, s%ncore)) cycle
       call fill_field(s, psi(:, :bands), two, 0)
       call bx_transform(s%exchange, bx_way_forward, 0, 0)
       occupied_two(:, :, :, two) = planes
-      call s%forward%computed()
+      call s%forward%mark_done()
     end do
     do group = 0, s%npar - 1
       bands = bands_of(s%crystal%bands, s%npar, group)
@@ -115,9 +115,9 @@ contains
         if (mod(i, 2) == 1) call transform_two((i + 1)/2)
         call add_pairs(orbitals(:, :, :, 2 - mod(i, 2)))
         call lap(s, phase_exchange)
-        if (s%sum_vx%due(s%across, s%npar)) then
+        if (s%sum_vx%is_simulated_now(s%across, s%npar)) then
           call sum_over(vx_orbital, s%across, s%knobs%emulated, s%knobs%paw_alltoall)
-          call s%sum_vx%computed()
+          call s%sum_vx%mark_done()
         end if
         call lap(s, phase_reduce)
         if (group == s%group .and. .not. hollow) vx_orbitals(:, :, :, i) = vx_at
@@ -126,14 +126,14 @@ contains
     end do
     vx = 0
     do two = 1, (size(psi, 2) + 1)/2
-      if (.not. s%back%due(s%team, s%ncore)) cycle
+      if (.not. s%back%is_simulated_now(s%team, s%ncore)) cycle
       planes = vx_orbitals(:, :, :, 2*two - 1)
       if (2*two <= size(psi, 2)) then
         planes = planes + (0.0_dp, 1.0_dp)*vx_orbitals(:, :, :, 2*two)
       end if
       call bx_transform(s%exchange, bx_way_inverse, 0, 0)
       call take_field(s, vx, two, 0, 1/product(real(s%crystal%grid, dp)))
-      call s%back%computed()
+      call s%back%mark_done()
     end do
     call lap(s, phase_exchange)
 
@@ -142,12 +142,12 @@ contains
     !> orbitals = two bands of a group on the grid.
     subroutine transform_two(number)
       integer, intent(in) :: number
-      if (.not. s%forward%due(s%team, s%ncore)) return
+      if (.not. s%forward%is_simulated_now(s%team, s%ncore)) return
       call fill_field(s, coefficients, number, 0)
       call bx_transform(s%exchange, bx_way_forward, 0, 0)
       orbitals(:, :, :, 1) = real(planes, dp)
       orbitals(:, :, :, 2) = aimag(planes)
-      call s%forward%computed()
+      call s%forward%mark_done()
     end subroutine transform_two
 
     !> vx_orbital = what this group's occupied bands add to the exchange operator's result.
@@ -156,7 +156,7 @@ contains
       integer :: j
       if (.not. hollow) vx_orbital = 0 ! which touches its memory
       do j = 1, twos
-        if (.not. s%pair%due(s%team, s%ncore)) cycle
+        if (.not. s%pair%is_simulated_now(s%team, s%ncore)) cycle
         field = orbital*occupied_two(:, :, :, j)
         call lap(s, phase_exchange)
         call bx_transform(ffts%exchange, bx_way_inverse, 0, 0)
@@ -164,7 +164,7 @@ contains
         call lap(s, phase_exchange)
         call bx_transform(ffts%exchange, bx_way_forward, 0, 0)
         vx_at = vx_at + real(conjg(occupied_two(:, :, :, j))*field, dp)
-        call s%pair%computed()
+        call s%pair%mark_done()
       end do
       ! of each point and two bands: the product, the kernel's, the sum
       if (bx_is_simulated) call bx_charge(bx_copy, 88.0_dp*product(n)*twos, by_all_threads)

@@ -92,7 +92,7 @@ contains
     do first = 1, fields, batch
       count = min(batch, fields - first + 1)
       if (s%knobs%zeroing) call wipe_fields(s, count)
-      if (.not. s%apply%due(s%team, s%ncore, count)) cycle
+      if (.not. s%apply%is_simulated_now(s%team, s%ncore, count)) cycle
       do i = 0, bx_computed(count) - 1
         call fill_field(s, c, first + i, i)
       end do
@@ -104,7 +104,7 @@ contains
       end do
       call charge_fields(s, count)
       call lap(s, phase_kinetic)
-      call s%apply%computed(count)
+      call s%apply%mark_done(count)
     end do
   end subroutine add_local
 

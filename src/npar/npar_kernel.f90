@@ -135,7 +135,7 @@ contains
       arrange=c_funloc(arrange), setup=c_funloc(setup), applicable=c_funloc(applicable), &
       verify=c_funloc(verify), begin=c_funloc(begin), step=c_funloc(step), &
       inspect=c_funloc(inspect), promise=c_funloc(promise), metrics=c_funloc(metrics), &
-      report=c_funloc(report), teardown=c_funloc(teardown), apart=bx_text("published"))
+      report=c_funloc(report), teardown=c_funloc(teardown), excluded_family=bx_text("published"))
     address = c_loc(kernel)
   end function this_kernel
 

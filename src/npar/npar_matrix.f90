@@ -8,7 +8,8 @@ module npar_matrix
     c_int, c_loc, c_null_char, c_null_ptr, c_ptr, c_size_t, dp => c_double
   use omp_lib, only: omp_get_wtime
   use mpi_f08, only: MPI_Comm, MPI_Comm_rank, MPI_Comm_size
-  use bx_charges, only: bx_charge_seconds, bx_computed, bx_is_sampled, bx_is_simulated, bx_meet
+  use bx_charges, only: bx_charge_seconds, bx_computed, bx_is_sampled, bx_is_simulated, &
+    bx_synchronise
   use bx_harness, only: bx_region_enter, bx_region_leave, bx_string_at
   use npar_collectives, only: gather_parts, left_out, sum_over, sum_parts, traffic_of_exchange, &
     traffic_of_sum, traffic_so_far, traffic_t, operator(+), operator(*)
@@ -232,7 +233,7 @@ contains
     real(dp) :: others
     if (.not. bx_is_sampled() .or. self%panels == 1) return
     if (begins) then
-      call bx_meet(self%comm%MPI_VAL)
+      call bx_synchronise(self%comm%MPI_VAL)
       self%since = omp_get_wtime()
       self%sent = traffic_so_far()
     else if (bx_is_simulated) then

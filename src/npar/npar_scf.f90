@@ -2,7 +2,7 @@
 module npar_scf
   use, intrinsic :: iso_c_binding, only: c_int, c_int64_t, dp => c_double
   use mpi_f08, only: MPI_Comm_free, MPI_Comm_rank, MPI_Comm_size, MPI_Comm_split
-  use bx_charges, only: bx_computed, bx_is_hollow, bx_is_sampled, bx_meet
+  use bx_charges, only: bx_computed, bx_is_hollow, bx_is_sampled, bx_synchronise
   use bx_harness, only: bx_largest, bx_uniform
   use bx_transpose, only: bx_free_fft, bx_make_fft
   use npar_basis, only: make_basis
@@ -41,8 +41,8 @@ contains
     s%member = mod(s%rank, s%ncore)
     call MPI_Comm_split(s%world, s%group, s%rank, s%team)
     call MPI_Comm_split(s%world, s%member, s%rank, s%across)
-    call bx_meet(s%team%MPI_VAL) ! for the first time while messages carry data
-    call bx_meet(s%across%MPI_VAL)
+    call bx_synchronise(s%team%MPI_VAL) ! for the first time while messages carry data
+    call bx_synchronise(s%across%MPI_VAL)
     s%basis = make_basis(s%crystal, s%ncore, s%member)
     s%band = [(i, i=s%group + 1, s%crystal%bands, npar)]
     s%height = (s%waves() + npar - 1)/npar

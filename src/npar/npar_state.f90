@@ -2,13 +2,20 @@
 !
 ! World rank r is in band group r / ncore, and there member r mod ncore of the team that shares each
 ! band (ncore = ranks / NPAR).  Bands are dealt round the groups: band n is in group
-! mod(n - 1, NPAR).
+! mod(n - 1, NPAR).  Six ranks, NPAR = 2:
+!
+!   member     0  1  2      a row is a `team`: its ranks share each of their bands' plane waves,
+!   group 0    0  1  2      and transform them: bands 1, 3, 5, ...
+!   group 1    3  4  5      bands 2, 4, 6, ...
+!              |            a column is `across`: the same plane waves of all bands, between which
+!           `across`        bands are redistributed, and sums go over the groups
 module npar_state
   use, intrinsic :: iso_c_binding, only: c_loc, c_null_ptr, c_ptr, c_size_t, &
     dp => c_double
   use omp_lib, only: omp_get_wtime
   use mpi_f08, only: MPI_Comm
-  use bx_charges, only: bx_charge_seconds, bx_is_hollow, bx_is_sampled, bx_is_simulated, bx_meet
+  use bx_charges, only: bx_charge_seconds, bx_is_hollow, bx_is_sampled, bx_is_simulated, &
+    bx_synchronise
   use bx_harness, only: bx_lap
   use bx_transpose, only: bx_exchange_t, bx_fft_t
   use npar_basis, only: basis_t
@@ -48,8 +55,8 @@ module npar_state
     real(dp), private :: seconds = -1, begin = 0 !< seconds: of one thing
     type(traffic_t), private :: sent !< likewise; since the begin
   contains
-    procedure :: due
-    procedure :: computed
+    procedure :: is_simulated_now
+    procedure :: mark_done
   end type part_t
 
   !> The state of one choice of NPAR; shapes in comments, reals unless said otherwise.
@@ -120,9 +127,9 @@ module npar_state
 
 contains
 
-  !> Whether a part of a team of so many ranks is to be computed; `computed` is called after it.  If
-  !> not, its time was charged.  Both take the number of equal things, 1 by default.
-  logical function due(self, team, ranks, things)
+  !> Whether a part of a team of so many ranks is to be computed; `mark_done` is called after it.
+  !> If not, its time was charged.  Both take the number of equal things, 1 by default.
+  logical function is_simulated_now(self, team, ranks, things)
     class(part_t), intent(inout) :: self
     type(MPI_Comm), intent(in) :: team
     integer, intent(in) :: ranks
@@ -130,21 +137,21 @@ contains
     integer :: count
     count = 1
     if (present(things)) count = things
-    due = .true.
+    is_simulated_now = .true.
     if (.not. merge(bx_is_sampled(), bx_is_hollow(), ranks > 1)) return
-    due = self%seconds < 0
-    if (due) then
-      call bx_meet(team%MPI_VAL)
+    is_simulated_now = self%seconds < 0
+    if (is_simulated_now) then
+      call bx_synchronise(team%MPI_VAL)
       self%begin = omp_get_wtime()
       self%sent = traffic_so_far()
     else if (bx_is_simulated) then
       call bx_charge_seconds(count*self%seconds)
       left_out = left_out + self%sent*real(count, dp)
     end if
-  end function due
+  end function is_simulated_now
 
-  !> Keeps the time of a part since `due`.
-  subroutine computed(self, things)
+  !> Keeps the time of a part since `is_simulated_now`.
+  subroutine mark_done(self, things)
     class(part_t), intent(inout) :: self
     integer, intent(in), optional :: things
     integer :: count
@@ -153,7 +160,7 @@ contains
     if (.not. bx_is_hollow()) return
     self%seconds = (omp_get_wtime() - self%begin)/count
     self%sent = (traffic_so_far() + self%sent*(-1))*(1.0_dp/count)
-  end subroutine computed
+  end subroutine mark_done
 
   !> Sets what the transforms exchange by, for a method; forgets the times of all parts.
   subroutine exchange_by(s, exchange)

@@ -48,7 +48,7 @@ contains
       call lap(s, phase_redistribute)
       return
     end if
-    if (.not. s%move(merge(2, 1, back))%due(s%across, s%npar)) return
+    if (.not. s%move(merge(2, 1, back))%is_simulated_now(s%across, s%npar)) return
     if (s%knobs%zeroing) then
       call wiped(s, s%buffer)
       if (.not. back) call wiped(s, flat(wide))
@@ -74,7 +74,7 @@ contains
     if (bx_is_simulated) call bx_charge(bx_copy, 8.0_dp*size(s%buffer), by_one_thread)
     if (.not. back) call exchange(s%buffer, of_narrow, flat(wide), of_wide, s%across, &
                                   s%knobs%emulated)
-    call s%move(merge(2, 1, back))%computed()
+    call s%move(merge(2, 1, back))%mark_done()
     call lap(s, phase_redistribute)
   end subroutine redistribute
 

@@ -10,9 +10,9 @@
 typedef struct {
     bx_choice about;
     bx_lattice lattice;
-} case_entry;
+} patches_case;
 
-static const case_entry CASES[] = {
+static const patches_case CASES[] = {
 #define CASE(id, text, number, nx, ny, nz, px, py, pz, radius)                                     \
     {{.name = #id, .summary = text},                                                               \
      {.atoms = number, .cells = {nx, ny, nz}, .patches = {px, py, pz}, .cutoff = radius}},
@@ -24,7 +24,7 @@ static struct {
     double cutoff;
 } given = {.steps = 10}; /* 0: the case's */
 
-static const bx_option OPTION_TABLE[] = {
+static const bx_option OPTIONS[] = {
     {"cells", "NX,NY,NZ", "cells of four sites (default: the case's)", BX_GRID, 1, 400,
      given.cells},
     {"patches", "NX,NY,NZ", "patches (default: the case's)", BX_GRID, 3, 64, given.patches},
@@ -38,13 +38,13 @@ static const bx_option OPTION_TABLE[] = {
 /* Traffic of one step: messages, those between nodes, and bytes of both. */
 typedef struct {
     double rank[4], all[4];
-} traffic;
+} patches_traffic;
 
 typedef struct {
     bx_lattice lattice;
     bx_objects objects;
-    bx_messages **messages; /* [methods]; NULL: not selected */
-    traffic *planned;       /* [methods] */
+    bx_messages **messages;   /* [methods]; NULL: not selected */
+    patches_traffic *planned; /* [methods] */
     bx_reference reference;
     bx_energy *energies; /* [steps of a block] */
     double copies;       /* of all patches, per patch */
@@ -53,7 +53,7 @@ typedef struct {
 static const bx_choice FORCES = {
     .name = "forces", .summary = "all pairs of a step, without messages", .baseline = true};
 
-static bool is_method(size_t index) { return index < (size_t)bx_method_count; }
+static bool is_method(size_t index) { return index < (size_t)bx_patches_method_count; }
 
 /* ---- set-up ---- */
 
@@ -108,8 +108,8 @@ static int claim(bx_run *run, const bx_lattice *lattice)
     static const double POTENTIAL = 1e-7;           /* s per pair, by complex numbers */
     int methods = 0, ranks = bx_run_ranks(run);
     char sized_by[96];
-    for (int m = 0; m < bx_method_count; m++)
-        methods += bx_run_is_selected(run, bx_methods[m]->about.name);
+    for (int m = 0; m < bx_patches_method_count; m++)
+        methods += bx_run_is_selected(run, bx_patches_methods[m]->about.name);
     double pairs = all_pairs(lattice), patches = bx_lattice_patches(lattice);
     double atoms = (double)lattice->atoms, here = ceil(patches / ranks) + 26 + 13 * patches / ranks;
     if (here > patches) here = patches;
@@ -158,12 +158,12 @@ static void plan_sent(const bx_objects *o, bool joined, double sent[4])
 
 static void make_messages(patches_state *s, bx_run *run)
 {
-    BX_ALLOC((size_t)bx_method_count, s->messages, s->planned);
-    for (int m = 0; m < bx_method_count; m++) {
-        if (!bx_run_is_selected(run, bx_methods[m]->about.name)) continue;
-        s->messages[m] = bx_messages_create(&s->objects, bx_methods[m]->joined);
-        s->messages[m]->holds = bx_methods[m]->holds;
-        plan_sent(&s->objects, bx_methods[m]->joined, s->planned[m].rank);
+    BX_ALLOC((size_t)bx_patches_method_count, s->messages, s->planned);
+    for (int m = 0; m < bx_patches_method_count; m++) {
+        if (!bx_run_is_selected(run, bx_patches_methods[m]->about.name)) continue;
+        s->messages[m] = bx_messages_create(&s->objects, bx_patches_methods[m]->joined);
+        s->messages[m]->holds = bx_patches_methods[m]->holds;
+        plan_sent(&s->objects, bx_patches_methods[m]->joined, s->planned[m].rank);
         MPI_Allreduce(s->planned[m].rank, s->planned[m].all, 4, MPI_DOUBLE, MPI_SUM,
                       bx_run_comm(run));
     }
@@ -206,7 +206,7 @@ static int setup(bx_run *run, void **address)
 static void teardown(void *address)
 {
     patches_state *s = address;
-    for (int m = 0; s->messages && m < bx_method_count; m++)
+    for (int m = 0; s->messages && m < bx_patches_method_count; m++)
         if (s->messages[m]) bx_messages_free(s->messages[m]);
     if (s->messages) bx_objects_free(&s->objects);
     BX_FREE(s->messages, s->planned, s->reference.energies, s->energies, s);
@@ -230,8 +230,8 @@ static void step(void *address, size_t index, size_t point)
         return;
     }
     bx_objects_start(o, given.steps);
-    bx_method_run(bx_methods[index], o->messages);
-    bx_messages_settle_all(o->messages);
+    bx_patches_run(bx_patches_methods[index], s->messages[index]);
+    bx_messages_settle_all(s->messages[index]);
     bx_run_lap(o->run, BX_PHASE_MESSAGES);
 }
 
@@ -243,7 +243,8 @@ static void inspect(void *address, size_t index, size_t point, bx_verification *
 {
     const bx_objects *o = &((patches_state *)address)->objects;
     if (is_method(index))
-        bx_verification_check(verification, "messages", o->wrong_messages, 0, "wrong messages");
+        bx_verification_check_sent(verification, "messages", o->wrong_messages, 0,
+                                   "wrong messages");
     bx_verification_check(verification, "range", o->wrong_forces, 0, "pairs");
 }
 
@@ -280,7 +281,7 @@ static void promise(void *address, size_t index, size_t point, const bx_shown *s
 {
     const patches_state *s = address;
     const bx_objects *o = &s->objects;
-    const bx_method *method = bx_methods[index];
+    const bx_patches_method *method = bx_patches_methods[index];
     double sent[4], planned[4], steps = (double)given.steps, long_pairs = 0;
     for (int i = 0; i < 4; i++) planned[i] = steps * s->planned[index].rank[i];
     bx_shown_sent(shown, sent);
@@ -380,7 +381,7 @@ const bx_kernel *bx_kernel_get(void)
     static bx_kernel kernel = {
         .name = "patches",
         .summary = "message-driven molecular dynamics: patches and pairs of them",
-        .options = BX_COUNTED(OPTION_TABLE),
+        .options = BX_COUNTED(OPTIONS),
         .phases = BX_COUNTED(phases),
         .ratios = BX_COUNTED(ratios),
         .baselines = "forces",
@@ -397,7 +398,8 @@ const bx_kernel *bx_kernel_get(void)
         .teardown = teardown,
     };
     for (size_t i = 0; i < CASE_COUNT; i++) bx_kernel_add_case(&kernel, &CASES[i].about);
-    for (int m = 0; m < bx_method_count; m++) bx_kernel_add_method(&kernel, &bx_methods[m]->about);
+    for (int m = 0; m < bx_patches_method_count; m++)
+        bx_kernel_add_method(&kernel, &bx_patches_methods[m]->about);
     bx_kernel_add_method(&kernel, &FORCES);
     return &kernel;
 }

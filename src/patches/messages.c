@@ -9,7 +9,7 @@ enum { POSITIONS, FORCES, DIRECTIONS };
 
 /* ---- headers ---- */
 
-static uint64_t stamp_of(const bx_messages *m, const bx_part *part, int64_t step)
+static uint64_t stamp_of(const bx_messages *m, const bx_patch_part *part, int64_t step)
 {
     int sender = part->outgoing ? m->objects->rank : part->rank;
     uint64_t name = (uint64_t)(part->patch->number * DIRECTIONS + part->forces);
@@ -27,7 +27,7 @@ static uint64_t sum_of(const uint64_t *words, int64_t count)
     return sum;
 }
 
-static void write_header(const bx_messages *m, bx_part *part, int64_t step)
+static void write_header(const bx_messages *m, bx_patch_part *part, int64_t step)
 {
     const uint64_t header[BX_HEADER] = {stamp_of(m, part, step), sum_of(part->words, part->count)};
     memcpy(part->words, header, sizeof header);
@@ -37,13 +37,13 @@ static void write_header(const bx_messages *m, bx_part *part, int64_t step)
 
 static int compare_parts(const void *left, const void *right)
 {
-    const bx_part *a = left, *b = right;
+    const bx_patch_part *a = left, *b = right;
     if (a->rank != b->rank) return a->rank - b->rank;
     if (a->forces != b->forces) return a->forces - b->forces;
     return a->patch->number - b->patch->number;
 }
 
-static void add_part(bx_parts *parts, bx_part part)
+static void add_part(bx_patch_parts *parts, bx_patch_part part)
 {
     part.count = BX_HEADER + 3 * part.patch->atoms;
     void *there = part.forces ? (void *)part.patch->forces : part.patch->positions;
@@ -59,8 +59,8 @@ static void list_parts(bx_messages *m)
     const bx_objects *o = m->objects;
     for (int p = 0; p < o->patch_count; p++) {
         bx_patch *patch = &o->patches[p];
-        bx_part there = {.patch = patch, .outgoing = patch->own};
-        bx_part back = {.patch = patch, .outgoing = !patch->own, .forces = true};
+        bx_patch_part there = {.patch = patch, .outgoing = patch->own};
+        bx_patch_part back = {.patch = patch, .outgoing = !patch->own, .forces = true};
         for (int n = 0; n < (patch->own ? patch->copy_count : 1); n++) {
             there.rank = back.rank = patch->own ? patch->copies[n] : patch->owner;
             add_part(patch->own ? &m->sent : &m->received, there);
@@ -69,14 +69,14 @@ static void list_parts(bx_messages *m)
     }
 }
 
-static bx_message *group(bx_parts *parts, bool joined, int *count)
+static bx_message *group(bx_patch_parts *parts, bool joined, int *count)
 {
     bx_message *messages = bx_memory_alloc((size_t)parts->count, sizeof *messages);
     if (parts->count > 0)
         qsort(parts->list, (size_t)parts->count, sizeof *parts->list, compare_parts);
     *count = 0;
     for (int i = 0; i < parts->count; i++) {
-        bx_part *part = &parts->list[i];
+        bx_patch_part *part = &parts->list[i];
         bool joins =
             joined && i > 0 && part->rank == part[-1].rank && part->forces == part[-1].forces;
         if (!joins)
@@ -136,12 +136,6 @@ void bx_messages_free(bx_messages *m)
     free(m);
 }
 
-void bx_messages_begin(bx_messages *m)
-{
-    m->objects->messages = m;
-    for (int i = 0; i < m->received.count; i++) m->received.list[i].step = 0;
-}
-
 /* ---- sending ---- */
 
 static void start(const bx_messages *m, bx_message *message)
@@ -151,13 +145,13 @@ static void start(const bx_messages *m, bx_message *message)
 }
 
 /* A part is ready: the message goes when all are. */
-static void put(bx_messages *m, const bx_part *part)
+static void put(bx_messages *m, const bx_patch_part *part)
 {
     bx_message *message = &m->sends[part->message];
     if (message->parts > 1) {
         MPI_Wait(&message->request, MPI_STATUS_IGNORE);
         int64_t at = 0;
-        for (const bx_part *p = &m->sent.list[message->first]; p < part; p++) at += p->count;
+        for (const bx_patch_part *p = &m->sent.list[message->first]; p < part; p++) at += p->count;
         memcpy(&message->buffer[at], part->words, (size_t)part->count * sizeof *part->words);
         bx_charge(BX_COPY, (double)part->count * sizeof *part->words, true);
     }
@@ -169,8 +163,9 @@ static void put(bx_messages *m, const bx_part *part)
         start(m, message);
 }
 
-void bx_messages_send(bx_messages *m, bx_patch *patch)
+static void send(void *to, bx_patch *patch)
 {
+    bx_messages *m = to;
     int i = m->sends_of[patch - m->objects->patches];
     if (i >= 0) write_header(m, &m->sent.list[i], patch->step); /* the same to all copies */
     for (; i >= 0; i = m->sent.list[i].next) put(m, &m->sent.list[i]);
@@ -182,8 +177,10 @@ void bx_messages_release(bx_messages *m)
     m->held_count = 0;
 }
 
-void bx_messages_settle(bx_messages *m, const bx_patch *patch)
+/* Its receivers have answered: it is sent. */
+static void settle(void *to, const bx_patch *patch)
 {
+    const bx_messages *m = to;
     for (int i = m->sends_of[patch - m->objects->patches]; i >= 0; i = m->sent.list[i].next)
         MPI_Wait(&m->sends[m->sent.list[i].message].request, MPI_STATUS_IGNORE);
 }
@@ -191,6 +188,12 @@ void bx_messages_settle(bx_messages *m, const bx_patch *patch)
 void bx_messages_settle_all(bx_messages *m)
 {
     for (int i = 0; i < m->send_count; i++) MPI_Wait(&m->sends[i].request, MPI_STATUS_IGNORE);
+}
+
+void bx_messages_begin(bx_messages *m)
+{
+    m->objects->outlet = (bx_outlet){.send = send, .settle = settle, .to = m};
+    for (int i = 0; i < m->received.count; i++) m->received.list[i].step = 0;
 }
 
 /* ---- receiving ---- */
@@ -228,7 +231,7 @@ static int find(const bx_messages *m, int rank, int tag)
 }
 
 /* Whether words are the part that is expected next.  A part of the step before has come twice. */
-static bool accept(bx_messages *m, const bx_part *part, const uint64_t *words)
+static bool accept(bx_messages *m, const bx_patch_part *part, const uint64_t *words)
 {
     uint64_t header[BX_HEADER];
     memcpy(header, words, sizeof header);
@@ -241,13 +244,13 @@ static bool accept(bx_messages *m, const bx_part *part, const uint64_t *words)
 bool bx_messages_deliver(bx_messages *m, int index)
 {
     const bx_message *message = &m->receives[index];
-    bx_part *parts = &m->received.list[message->first];
+    bx_patch_part *parts = &m->received.list[message->first];
     int64_t at = 0;
     for (int i = 0; i < message->parts; at += parts[i++].count)
         if (!accept(m, &parts[i], &message->buffer[at])) return false;
     at = 0;
     for (int i = 0; i < message->parts; at += parts[i++].count) {
-        bx_part *part = &parts[i];
+        bx_patch_part *part = &parts[i];
         uint64_t *words = &message->buffer[at];
         if (message->parts > 1) {
             memcpy(part->words, words, (size_t)part->count * sizeof *words);
@@ -267,9 +270,9 @@ bool bx_messages_deliver(bx_messages *m, int index)
 
 void bx_messages_take(bx_messages *m, int index)
 {
-    const bx_part *part = &m->received.list[m->receives[index].first];
+    const bx_patch_part *part = &m->received.list[m->receives[index].first];
     bool right = bx_messages_deliver(m, index);
-    if (!right || part->step < m->objects->until) bx_messages_post(m, index);
+    if (!right || part->step < m->objects->last_step) bx_messages_post(m, index);
 }
 
 static void drop(bx_messages *m, const MPI_Status *status)

@@ -15,12 +15,12 @@ typedef struct {
     int64_t count, step; /* step: the number of the next one */
     int message;         /* which one carries it */
     int next;            /* of outgoing ones: the next of the same patch; -1: none */
-} bx_part;
+} bx_patch_part;
 
 typedef struct {
-    bx_part *list;
+    bx_patch_part *list;
     int count;
-} bx_parts;
+} bx_patch_parts;
 
 typedef struct {
     int rank, tag, first, parts; /* parts[first .. first + parts - 1] */
@@ -30,11 +30,11 @@ typedef struct {
     MPI_Request request;
 } bx_message;
 
-struct bx_messages {
+typedef struct {
     bx_objects *objects;
-    MPI_Comm comm;                /* a method's own */
-    bx_parts sent, received;      /* by rank, direction, patch */
-    bx_message *sends, *receives; /* [counts] likewise */
+    MPI_Comm comm;                 /* a method's own */
+    bx_patch_parts sent, received; /* by rank, direction, patch */
+    bx_message *sends, *receives;  /* [counts] likewise */
     int send_count, receive_count;
     int *sends_of;         /* [patches of this rank] its first outgoing part; -1: none */
     MPI_Request *requests; /* [receive_count] for methods that post all receives */
@@ -42,21 +42,16 @@ struct bx_messages {
     MPI_Status *statuses;  /* [receive_count] */
     bool holds;            /* complete messages wait for bx_messages_release */
     int *held, held_count; /* [send_count] */
-};
+} bx_messages;
 
 /* Plans the messages of all objects; `joined`: those between two ranks in one.  Collective. */
 bx_messages *bx_messages_create(bx_objects *objects, bool joined);
 void bx_messages_free(bx_messages *m);
-/* Makes `m` the messages of its objects; the next ones are of step 0.  Local. */
+/* Makes `m` the outlet of its objects; the next messages are of step 0.  Local. */
 void bx_messages_begin(bx_messages *m);
-/* Sends an own patch's positions to its copies, or a copy's forces to the owner.  Local. */
-void bx_messages_send(bx_messages *m, bx_patch *patch);
 /* Sends all messages that are held.  Local. */
 void bx_messages_release(bx_messages *m);
-/* Waits until MPI has sent what it was given of a patch.  Its receivers have answered: it has.
- * Local. */
-void bx_messages_settle(bx_messages *m, const bx_patch *patch);
-/* The same of all messages.  Local. */
+/* Waits until MPI has sent what it was given.  Local. */
 void bx_messages_settle_all(bx_messages *m);
 /* Posts the receive of a message: m->requests[index].  Local. */
 void bx_messages_post(bx_messages *m, int index);

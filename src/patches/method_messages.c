@@ -17,7 +17,7 @@ static void take(bx_messages *m, bool forces)
 
 static void run_static(bx_messages *m)
 {
-    for (bx_objects *o = m->objects; o->step < o->until; o->step++) {
+    for (bx_objects *o = m->objects; o->step < o->last_step; o->step++) {
         bx_messages_post_all(m);
         bx_messages_release(m);
         take(m, false);
@@ -27,7 +27,7 @@ static void run_static(bx_messages *m)
     }
 }
 
-static const bx_method bx_method_static = {
+static const bx_patches_method bx_patches_method_static = {
     .about = {.name = "static",
               .summary = "all positions, then all pairs, then all forces",
               .wins = "nowhere, if polling is free and the network carries single messages",
@@ -37,16 +37,16 @@ static const bx_method bx_method_static = {
 
 /* ---- between objects ---- */
 
-void bx_method_run(const bx_method *method, bx_messages *m)
+void bx_patches_run(const bx_patches_method *method, bx_messages *m)
 {
     bx_objects *o = m->objects;
     if (method->holds) run_static(m);
     if (!method->holds && !method->unposted) bx_messages_post_all(m);
-    while (o->left > 0) {
+    while (o->events_left > 0) {
         bool idle = bx_objects_idle(o);
-        if (idle || o->unlooked >= BX_LOOK_AFTER) {
+        if (idle || o->pairs_since_poll >= BX_LOOK_AFTER) {
             method->receive(m, idle);
-            o->unlooked = 0;
+            o->pairs_since_poll = 0;
         }
         bx_objects_run(o);
     }
@@ -65,7 +65,7 @@ static void receive_some(bx_messages *m, bool wait)
     for (int i = 0; count != MPI_UNDEFINED && i < count; i++) bx_messages_take(m, m->indices[i]);
 }
 
-static const bx_method bx_method_testsome = {
+static const bx_patches_method bx_patches_method_testsome = {
     .about = {.name = "testsome",
               .summary = "MPI_Testsome between pairs, MPI_Waitsome when none can run",
               .wins = "where computing hides messages",
@@ -74,7 +74,7 @@ static const bx_method bx_method_testsome = {
     .receive = receive_some,
 };
 
-static const bx_method bx_method_aggregated = {
+static const bx_patches_method bx_patches_method_aggregated = {
     .about = {.name = "aggregated",
               .summary = "as testsome; messages for one rank are joined",
               .wins = "where a node's rate of messages is the limit",
@@ -94,7 +94,7 @@ static void receive_any(bx_messages *m, bool wait)
     bx_messages_take(m, index);
 }
 
-static const bx_method bx_method_waitany = {
+static const bx_patches_method bx_patches_method_waitany = {
     .about = {.name = "waitany",
               .summary = "MPI_Waitany when no pair can run",
               .wins = "where each look for messages is dear",
@@ -118,7 +118,7 @@ static void receive_probed(bx_messages *m, bool wait)
     }
 }
 
-static const bx_method bx_method_iprobe = {
+static const bx_patches_method bx_patches_method_iprobe = {
     .about = {.name = "iprobe",
               .summary = "MPI_Iprobe between pairs, then MPI_Recv, as Charm++ does on MPI",
               .wins = "nowhere: messages wait unexpected; many codes have no other way",
@@ -130,7 +130,7 @@ static const bx_method bx_method_iprobe = {
 
 /* ---- the table ---- */
 
-const bx_method *const bx_methods[] = {
-#define LISTED(name) &bx_method_##name,
+const bx_patches_method *const bx_patches_methods[] = {
+#define LISTED(name) &bx_patches_method_##name,
     BX_METHODS(LISTED)};
-const int bx_method_count = sizeof bx_methods / sizeof *bx_methods;
+const int bx_patches_method_count = sizeof bx_patches_methods / sizeof *bx_patches_methods;

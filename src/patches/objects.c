@@ -1,7 +1,6 @@
 #include "objects.h"
 
 #include "charge.h"
-#include "messages.h"
 
 #include <omp.h>
 #include <stdlib.h>
@@ -175,7 +174,7 @@ void bx_objects_begin(bx_objects *o, bool copies)
     }
     memset(o->energies, 0, (size_t)o->steps * sizeof *o->energies);
     o->urgent.count = o->other.count = 0;
-    o->step = o->until = 0;
+    o->step = o->last_step = 0;
     o->wrong_messages = o->wrong_forces = o->delayed = 0;
     o->others_wait = 0;
     for (int i = 0; i < o->pair_count; i++)
@@ -205,13 +204,13 @@ static void publish(bx_objects *o, bx_patch *patch)
 {
     memset(patch->sums, 0, 3 * (size_t)patch->atoms * sizeof *patch->sums);
     patch->awaited = patch->copy_count + (patch->pair_count > 0);
-    bx_messages_send(o->messages, patch);
+    o->outlet.send(o->outlet.to, patch);
     wake_pairs(o, patch);
 }
 
 void bx_objects_take_positions(bx_objects *o, bx_patch *patch)
 {
-    bx_messages_settle(o->messages, patch); /* the forces of the step before are sent */
+    o->outlet.settle(o->outlet.to, patch); /* the forces of the step before are sent */
     wake_pairs(o, patch);
 }
 
@@ -233,15 +232,15 @@ static void move(bx_objects *o, bx_patch *patch)
 {
     double words = 3 * (double)patch->atoms * sizeof(double);
     bx_run_lap(o->run, BX_PHASE_MESSAGES);
-    bx_messages_settle(o->messages, patch); /* its positions are sent: it may change them */
+    o->outlet.settle(o->outlet.to, patch); /* its positions are sent: it may change them */
     if (!bx_charge_is_hollow())
         o->energies[patch->step].kinetic += bx_objects_move(
             patch->atoms, patch->sums, &patch->positions[BX_HEADER], patch->velocities);
     bx_charge(BX_COPY, 2.5 * words, true);
     patch->step++;
-    o->left--;
+    o->events_left--;
     bx_run_lap(o->run, BX_PHASE_INTEGRATION);
-    if (patch->step < o->until) publish(o, patch);
+    if (patch->step < o->last_step) publish(o, patch);
 }
 
 void bx_objects_take_forces(bx_objects *o, bx_patch *patch, const int64_t *forces)
@@ -253,9 +252,9 @@ void bx_objects_take_forces(bx_objects *o, bx_patch *patch, const int64_t *force
 
 void bx_objects_start(bx_objects *o, int64_t steps)
 {
-    o->step = o->until;
-    o->until += steps;
-    o->left = steps * (o->own_count + o->pair_count);
+    o->step = o->last_step;
+    o->last_step += steps;
+    o->events_left = steps * (o->own_count + o->pair_count);
     for (int p = 0; p < o->patch_count; p++)
         if (o->patches[p].own) publish(o, &o->patches[p]);
 }
@@ -295,7 +294,7 @@ static void note_run(bx_objects *o, bx_patch *patch)
         bx_objects_take_forces(o, patch, &patch->forces[BX_HEADER]);
         return;
     }
-    bx_messages_send(o->messages, patch);
+    o->outlet.send(o->outlet.to, patch);
     patch->step++;
 }
 
@@ -310,7 +309,7 @@ static void compute_batch(bx_objects *o, int count)
     for (int n = 0; n < count; n++) {
         double pairs = o->share.pairs_of[o->pairs[o->batch[n]].kind];
         bx_charge(BX_PAIRS, FLOPS_PER_PAIR * pairs, true);
-        o->unlooked += pairs;
+        o->pairs_since_poll += pairs;
     }
     bx_run_lap(o->run, BX_PHASE_FORCES);
 }
@@ -342,7 +341,7 @@ bool bx_objects_run(bx_objects *o)
         bx_pair *pair = &o->pairs[o->batch[n]];
         bool two = pair->first != pair->second;
         pair->awaited = 1 + two;
-        o->left--;
+        o->events_left--;
         note_run(o, &o->patches[pair->first]);
         if (two) note_run(o, &o->patches[pair->second]);
     }

@@ -22,8 +22,6 @@ enum { BX_HEADER = 2 };
 /* Pairs of patches that a thread runs at a time, where there are several threads. */
 enum { BX_PER_THREAD = 8 };
 
-typedef struct bx_messages bx_messages;
-
 /* A patch of this rank, or the copy of another rank's. */
 typedef struct {
     int number, owner;
@@ -64,6 +62,15 @@ typedef struct {
     int *pairs, count;
 } bx_queue;
 
+/* Where messages of patches go, of the method at work. */
+typedef struct {
+    /* Sends an own patch's positions to its copies, or a copy's forces to the owner. */
+    void (*send)(void *to, bx_patch *patch);
+    /* Waits until what was sent of a patch may change. */
+    void (*settle)(void *to, const bx_patch *patch);
+    void *to;
+} bx_outlet;
+
 typedef struct {
     bx_run *run;
     const bx_lattice *lattice;
@@ -79,13 +86,14 @@ typedef struct {
     double **scratch;       /* [threads][2][3 * most atoms] forces of a pair at work */
     bx_energy *energies;    /* [steps of a block] of this rank's objects */
     int64_t steps;          /* of a block */
-    int64_t step, until;    /* all patches have made `step` steps; none makes more than `until` */
-    double unlooked;        /* pairs of atoms computed since messages were last looked for */
-    int64_t left;           /* runs of pairs and moves of own patches still to be done until then */
-    int others_wait;        /* pairs for others that can run */
+    int64_t step,
+        last_step; /* all patches have made `step` steps; none makes more than `last_step` */
+    double pairs_since_poll; /* pairs of atoms computed since messages were last looked for */
+    int64_t events_left; /* runs of pairs and moves of own patches still to be done until then */
+    int others_wait;     /* pairs for others that can run */
     /* since the beginning of the block; delayed: times that such a pair had to wait for others */
     double wrong_messages, wrong_forces, delayed;
-    bx_messages *messages; /* of the method at work */
+    bx_outlet outlet;
 } bx_objects;
 
 /* Makes the objects of this rank, for blocks of `steps` steps.  Local. */

@@ -12,9 +12,9 @@ typedef struct {
     int64_t planes, rows, columns;
     int words;
     bx_array_way way;
-} case_size;
+} restart_case;
 
-static const case_size CASES[] = {
+static const restart_case CASES[] = {
 #define CASE(id, text, planes, rows, columns, words, way)                                          \
     {{.name = #id, .summary = text}, planes, rows, columns, words, BX_ARRAY_##way},
     BX_CASES(CASE)};
@@ -56,13 +56,13 @@ typedef struct {
         double *busy;                   /* [ranks] s: of all samples; on rank 0 */
         double pages, cached;
     } *measured; /* [METHOD_COUNT] */
-} state;
+} restart_state;
 
 /* ---- set-up ---- */
 
 static bx_array settle_array(bx_run *run)
 {
-    const case_size *c = &CASES[bx_run_case_index(run)];
+    const restart_case *c = &CASES[bx_run_case_index(run)];
     int64_t planes = c->planes, plane = c->rows * c->columns * c->words * 8;
     if (bytes_per_rank) planes = (bytes_per_rank * bx_run_ranks(run) + plane - 1) / plane;
     if (planes != c->planes) bx_run_set_case(run, "custom");
@@ -130,7 +130,7 @@ static int setup(bx_run *run, void **address)
     if (readers > bx_run_ranks(run))
         return bx_run_refuse(run, BX_USAGE, "--readers %lld: there are %d ranks",
                              (long long)readers, bx_run_ranks(run));
-    state *s = bx_memory_alloc(1, sizeof *s);
+    restart_state *s = bx_memory_alloc(1, sizeof *s);
     *address = s;
     bx_io *io = &s->io;
     bx_io_begin(io, run);
@@ -154,13 +154,13 @@ static int setup(bx_run *run, void **address)
 
 static bool applicable(void *address, size_t method, char *why, size_t why_size)
 {
-    const state *s = address;
+    const restart_state *s = address;
     return !METHODS[method]->usable || METHODS[method]->usable(&s->io, why, why_size);
 }
 
 static void teardown(void *address)
 {
-    state *s = address;
+    restart_state *s = address;
     if (s->io.rank == 0) bx_folder_remove(s->io.folder);
     for (size_t m = 0; m < METHOD_COUNT; m++)
         BX_FREE(s->measured[m].write.values, s->measured[m].read.values,
@@ -171,7 +171,7 @@ static void teardown(void *address)
 
 /* ---- words ---- */
 
-static uint64_t word_at(const state *s, int64_t index)
+static uint64_t word_at(const restart_state *s, int64_t index)
 {
     return bx_random_hash(bx_run_seed(s->io.run) + s->step, (uint64_t)index);
 }
@@ -188,7 +188,7 @@ static int64_t index_of(const bx_io *io, const bx_io_piece *piece, int64_t word)
  * read. */
 static void prepare(void *address, size_t method, size_t point)
 {
-    state *s = address;
+    restart_state *s = address;
     bx_io *io = &s->io;
     s->step++;
     for (int64_t row = 0, at = 0; row < bx_array_box_rows(&io->box); row++) {
@@ -220,7 +220,7 @@ static void look(bx_io *io, const bx_io_method *m)
 
 static void step(void *address, size_t method, size_t point)
 {
-    state *s = address;
+    restart_state *s = address;
     const bx_io_method *m = METHODS[method];
     void (*const phases[BX_IO_PHASES])(bx_io *) = {m->open, m->write, m->sync,  m->close,
                                                    m->drop, m->read,  m->remove};
@@ -246,14 +246,14 @@ static void step(void *address, size_t method, size_t point)
     bx_series_add(&s->measured[method].read, seconds[BX_IO_READ]);
 }
 
-static const char *name_of(const state *s, size_t method)
+static const char *name_of(const restart_state *s, size_t method)
 {
     return s->io.run->kernel->methods[method].name;
 }
 
 /* Prints the first wrong word: which rank wrote it, which one read it. */
-static void print_wrong(const state *s, size_t method, const bx_io_piece *piece, int64_t word,
-                        uint64_t read)
+static void print_wrong(const restart_state *s, size_t method, const bx_io_piece *piece,
+                        int64_t word, uint64_t read)
 {
     int64_t index = index_of(&s->io, piece, word);
     char writer[40] = "";
@@ -269,7 +269,7 @@ typedef struct {
     uint64_t count, sum, wrong;
 } comparison;
 
-static comparison compare_words(const state *s, size_t method)
+static comparison compare_words(const restart_state *s, size_t method)
 {
     const bx_io *io = &s->io;
     comparison c = {0};
@@ -287,7 +287,7 @@ static comparison compare_words(const state *s, size_t method)
 
 /* Returns how many words of the array were compared too often, or not at all: none, where their
  * number and sum are those of the array, whoever has read them. */
-static double count_unread(const state *s, const comparison *c)
+static double count_unread(const restart_state *s, const comparison *c)
 {
     const bx_io *io = &s->io;
     int64_t words = bx_array_words(&io->array);
@@ -349,7 +349,7 @@ static void check_files(const bx_io *io, const bx_io_method *m, bx_verification 
 
 static void inspect(void *address, size_t method, size_t point, bx_verification *verification)
 {
-    state *s = address;
+    restart_state *s = address;
     bx_io *io = &s->io;
     comparison words = {0};
     bool failed = bx_io_failed(io);
@@ -386,7 +386,7 @@ static void inspect(void *address, size_t method, size_t point, bx_verification 
 static void promise(void *address, size_t method, size_t point, const bx_shown *shown,
                     bx_verification *verification)
 {
-    const bx_io *io = &((state *)address)->io;
+    const bx_io *io = &((restart_state *)address)->io;
     if (METHODS[method]->promise) METHODS[method]->promise(io, shown, verification);
 }
 
@@ -401,7 +401,7 @@ static void verify(void *address, size_t method, size_t point, bx_verification *
 
 static void metrics(void *address, size_t method, size_t point, bx_metrics *list)
 {
-    state *s = address;
+    restart_state *s = address;
     double bytes = 8 * (double)bx_array_words(&s->io.array);
     if (METHODS[method] == &COPY) return;
     bx_metrics_add(list, "bandwidth_write",
@@ -422,7 +422,7 @@ static void metrics(void *address, size_t method, size_t point, bx_metrics *list
 
 static void report(void *address, bx_run *run, bx_json *details)
 {
-    state *s = address;
+    restart_state *s = address;
     double bytes = 8 * (double)bx_array_words(&s->io.array);
     s->slowest = bx_json_object(details, "slowest");
     bx_run_note(run, "%.4g MB per step in %s, read back by %d ranks", bytes / 1e6, s->io.folder,

@@ -49,13 +49,13 @@ typedef struct {
     double misnamed;              /* names in the list of new files that are wrong or missing */
     double listed_all;            /* names in the other's folder, of any rank */
     bx_series (*seconds)[PHASES]; /* [METHOD_COUNT] on rank 0 */
-} state;
+} metadata_state;
 
 static int setup(bx_run *run, void **address)
 {
     if (!bx_charge_has_disks())
         return bx_run_refuse(run, BX_USAGE, "a simulated machine has no disks to write to");
-    state *s = bx_memory_alloc(1, sizeof *s);
+    metadata_state *s = bx_memory_alloc(1, sizeof *s);
     *address = s;
     bx_io_begin(&s->io, run);
     s->files = files_per_rank ? files_per_rank : FILES[bx_run_case_index(run)];
@@ -77,7 +77,7 @@ static int setup(bx_run *run, void **address)
 
 static void teardown(void *address)
 {
-    state *s = address;
+    metadata_state *s = address;
     if (s->io.rank == 0) bx_folder_remove(s->io.folder);
     for (int m = 0; m < METHOD_COUNT; m++)
         for (int phase = 0; phase < PHASES; phase++) BX_FREE(s->seconds[m][phase].values);
@@ -87,7 +87,7 @@ static void teardown(void *address)
 
 /* ---- files ---- */
 
-static uint64_t word_at(const state *s, int rank, int64_t word)
+static uint64_t word_at(const metadata_state *s, int rank, int64_t word)
 {
     uint64_t seed = bx_run_seed(s->io.run) + (uint64_t)s->step;
     return bx_random_hash(seed, (uint64_t)(rank * s->files * WORDS + word));
@@ -100,12 +100,15 @@ static void name_file(char path[FILE_NAME], const char *folder, const char *kind
 }
 
 /* Whether a method has this rank make and remove its folder. */
-static bool owns_folder(const state *s, size_t method) { return method == OWN || s->io.rank == 0; }
+static bool owns_folder(const metadata_state *s, size_t method)
+{
+    return method == OWN || s->io.rank == 0;
+}
 
 /* A new folder for each step, which no node has in memory, and new words for its files. */
 static void prepare(void *address, size_t method, size_t point)
 {
-    state *s = address;
+    metadata_state *s = address;
     bx_io *io = &s->io;
     s->step++;
     int number = (int)s->step;
@@ -124,7 +127,7 @@ static void prepare(void *address, size_t method, size_t point)
     MPI_Barrier(io->comm);
 }
 
-static void create_file(state *s, int64_t number)
+static void create_file(metadata_state *s, int64_t number)
 {
     char path[FILE_NAME];
     const size_t bytes = WORDS * sizeof *s->mine;
@@ -137,7 +140,7 @@ static void create_file(state *s, int64_t number)
     if (close(file) != 0) bx_io_fail(&s->io, path, "closed", strerror(errno));
 }
 
-static void stat_file(state *s, int64_t number)
+static void stat_file(metadata_state *s, int64_t number)
 {
     char path[FILE_NAME];
     struct stat about;
@@ -146,7 +149,7 @@ static void stat_file(state *s, int64_t number)
 }
 
 /* A file that is not there any more is a wrong answer, which the checks name. */
-static void rename_file(state *s, int64_t number)
+static void rename_file(metadata_state *s, int64_t number)
 {
     char from[FILE_NAME], to[FILE_NAME];
     name_file(from, s->folder, "old", s->io.rank, number);
@@ -155,7 +158,7 @@ static void rename_file(state *s, int64_t number)
         bx_io_fail(&s->io, from, "renamed", strerror(errno));
 }
 
-static void read_file(state *s, int64_t number)
+static void read_file(metadata_state *s, int64_t number)
 {
     char path[FILE_NAME];
     name_file(path, s->others, "new", s->other, number);
@@ -165,7 +168,7 @@ static void read_file(state *s, int64_t number)
     close(file);
 }
 
-static void remove_file(state *s, int64_t number)
+static void remove_file(metadata_state *s, int64_t number)
 {
     char path[FILE_NAME];
     name_file(path, s->folder, "new", s->io.rank, number);
@@ -174,7 +177,7 @@ static void remove_file(state *s, int64_t number)
 
 /* Returns how many names in the other rank's folder are missing, or there against expectation:
  * files of another name, twice, or any where all were removed. */
-static double list_folder(state *s, bool removed)
+static double list_folder(metadata_state *s, bool removed)
 {
     int64_t wrong = 0, listed = 0, all = 0;
     DIR *folder = opendir(s->others);
@@ -203,9 +206,9 @@ static double list_folder(state *s, bool removed)
 
 static void step(void *address, size_t method, size_t point)
 {
-    state *s = address;
-    void (*const of_file[PHASES])(state *, int64_t) = {create_file, stat_file, rename_file,
-                                                       NULL,        read_file, remove_file};
+    metadata_state *s = address;
+    void (*const of_file[PHASES])(metadata_state *, int64_t) = {
+        create_file, stat_file, rename_file, NULL, read_file, remove_file};
     double start = MPI_Wtime();
     for (int phase = 0; phase < PHASES; phase++) {
         for (int64_t file = 0; of_file[phase] && file < s->files && s->io.error == BX_OK; file++)
@@ -219,7 +222,7 @@ static void step(void *address, size_t method, size_t point)
 
 /* A folder of each rank with its files, or one with those of all ranks: some of each, as lost files
  * are another check's.  Folders are still there. */
-static void check_folders(const state *s, size_t method, bx_verification *verification)
+static void check_folders(const metadata_state *s, size_t method, bx_verification *verification)
 {
     double ranks = s->io.ranks, folders = method == OWN ? ranks : 1, files = (double)s->files,
            others = method == OWN ? 0 : files * (ranks - 1);
@@ -233,7 +236,7 @@ static void check_folders(const state *s, size_t method, bx_verification *verifi
 
 static void inspect(void *address, size_t method, size_t point, bx_verification *verification)
 {
-    state *s = address;
+    metadata_state *s = address;
     bool failed = bx_io_failed(&s->io);
     double left = list_folder(s, true), wrong = 0, sizes = 0;
     double near = bx_io_count_near(&s->io, bx_io_is_near(&s->io, s->other));
@@ -262,7 +265,7 @@ static void verify(void *address, size_t method, size_t point, bx_verification *
 
 static void metrics(void *address, size_t method, size_t point, bx_metrics *list)
 {
-    state *s = address;
+    metadata_state *s = address;
     for (int phase = 0; phase < PHASES; phase++) {
         char name[40];
         snprintf(name, sizeof name, "operations_%s", PHASE_NAMES[phase]);
@@ -274,7 +277,7 @@ static void metrics(void *address, size_t method, size_t point, bx_metrics *list
 
 static void report(void *address, bx_run *run, bx_json *details)
 {
-    const state *s = address;
+    const metadata_state *s = address;
     bx_run_note(run, "%lld files of %d bytes of each rank in %s", (long long)s->files, WORDS * 8,
                 s->io.folder);
     BX_NUMBERS(details, {"files", s->files});

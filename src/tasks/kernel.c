@@ -15,9 +15,9 @@ static const double TURN = 2.3e-9; /* s, about */
 typedef struct {
     bx_choice about;
     bx_fock_size size;
-} case_size;
+} tasks_case;
 
-static const case_size CASES[] = {
+static const tasks_case CASES[] = {
 #define CASE(id, text, blocks, rows, partners, work)                                               \
     {{.name = #id, .summary = text}, {blocks, rows, partners, work}},
     BX_CASES(CASE)};
@@ -25,7 +25,7 @@ enum { CASE_COUNT = sizeof CASES / sizeof *CASES };
 
 static bx_fock_size given; /* 0: the case's */
 
-static const bx_option OPTION_TABLE[] = {
+static const bx_option OPTIONS[] = {
     {"blocks", "N", "rows of blocks of the matrix (default: the case's)", BX_INTEGER, 1, 1000,
      &given.blocks},
     {"rows", "N", "rows of a block (default: the case's)", BX_INTEGER, 1, 1000, &given.rows},
@@ -50,7 +50,7 @@ typedef struct {
         bx_series latency[LATENCIES]; /* s */
         bx_series imbalance;
     } *series; /* [method_count] */
-} state;
+} tasks_state;
 
 static const bx_choice IDEAL = {.name = "ideal",
                                 .summary = "all tasks' work in equal parts, without messages",
@@ -95,7 +95,7 @@ static int claim(bx_run *run, const bx_fock_size *size)
 
 static int setup(bx_run *run, void **address)
 {
-    state *s = bx_memory_alloc(1, sizeof *s);
+    tasks_state *s = bx_memory_alloc(1, sizeof *s);
     *address = s;
     bx_fock_size size = settle_size(run);
     int code = claim(run, &size);
@@ -122,7 +122,7 @@ static int setup(bx_run *run, void **address)
 
 static bool applicable(void *address, size_t method, char *why, size_t why_size)
 {
-    const state *s = address;
+    const tasks_state *s = address;
     const bx_tasks_method *m = method_of(method);
     if (!m) return true;
     if (m->spare && s->fock.ranks < 2) {
@@ -135,7 +135,7 @@ static bool applicable(void *address, size_t method, char *why, size_t why_size)
 
 static void teardown(void *address)
 {
-    state *s = address;
+    tasks_state *s = address;
     for (size_t m = 0; m < bx_tasks_count; m++) {
         if (method_of(m)->destroy && s->methods[m].self) method_of(m)->destroy(&s->methods[m]);
         for (int i = 0; i < LATENCIES; i++) free(s->series[m].latency[i].values);
@@ -149,7 +149,7 @@ static void teardown(void *address)
 /* ---- a build ---- */
 
 /* The next number is 0.  Collective. */
-static void reset_numbers(state *s, size_t method)
+static void reset_numbers(tasks_state *s, size_t method)
 {
     bx_tasks *t = &s->methods[method];
     t->next = 0;
@@ -160,7 +160,7 @@ static void reset_numbers(state *s, size_t method)
 
 static void prepare(void *address, size_t method, size_t point)
 {
-    state *s = address;
+    tasks_state *s = address;
     s->computed = 0;
     if (!method_of(method)) return;
     bx_fock_begin(&s->fock);
@@ -181,7 +181,7 @@ static int64_t part_of(const bx_fock *f)
 
 static void step(void *address, size_t method, size_t point)
 {
-    state *s = address;
+    tasks_state *s = address;
     const bx_tasks_method *m = method_of(method);
     if (!m) {
         s->computed = bx_fock_integrals(&s->fock, (uint64_t)s->fock.rank, part_of(&s->fock));
@@ -204,7 +204,7 @@ static void step(void *address, size_t method, size_t point)
 
 /* The numbers that rank 0 has given in a build, by its word or by messages; the turns of a rank,
  * where a task that is lost or done twice is another check's. */
-static void check_sharing(const state *s, size_t method, int64_t turns,
+static void check_sharing(const tasks_state *s, size_t method, int64_t turns,
                           bx_verification *verification)
 {
     const bx_fock *f = &s->fock;
@@ -224,7 +224,7 @@ static void check_sharing(const state *s, size_t method, int64_t turns,
 
 static void inspect(void *address, size_t method, size_t point, bx_verification *verification)
 {
-    state *s = address;
+    tasks_state *s = address;
     const bx_fock *f = &s->fock;
     if (!method_of(method)) {
         bool wrong = s->computed != bx_fock_expected(f, (uint64_t)f->rank, part_of(f));
@@ -240,7 +240,7 @@ static void inspect(void *address, size_t method, size_t point, bx_verification 
 
 static void verify(void *address, size_t method, size_t point, bx_verification *verification)
 {
-    state *s = address;
+    tasks_state *s = address;
     double tolerance, unexpected = bx_fock_unexpected_turns(&s->fock, &tolerance);
     bx_verification_check(verification, "work", unexpected, tolerance, "turns");
     prepare(address, method, point);
@@ -279,7 +279,7 @@ static int64_t compute_for(const bx_fock *f, double limit, int64_t *wrong)
     return quanta;
 }
 
-static void measure_latency(state *s, size_t method, int kind, bx_verification *verification)
+static void measure_latency(tasks_state *s, size_t method, int kind, bx_verification *verification)
 {
     bx_tasks *t = &s->methods[method];
     const bx_tasks_method *m = method_of(method);
@@ -307,7 +307,7 @@ static void measure_latency(state *s, size_t method, int kind, bx_verification *
 static void end(void *address, size_t method, size_t point, int64_t steps,
                 bx_verification *verification)
 {
-    state *s = address;
+    tasks_state *s = address;
     if (!method_of(method) || !method_of(method)->asks) return;
     for (int kind = 0; kind < LATENCIES; kind++)
         if (kind != COMPUTING || s->fock.ranks > 1) measure_latency(s, method, kind, verification);
@@ -315,7 +315,7 @@ static void end(void *address, size_t method, size_t point, int64_t steps,
 
 static void metrics(void *address, size_t method, size_t point, bx_metrics *list)
 {
-    const state *s = address;
+    const tasks_state *s = address;
     if (!method_of(method)) return;
     const bx_series *latency = s->series[method].latency;
     bx_metrics_add(list, "imbalance", bx_series_quantile(&s->series[method].imbalance, 0.5),
@@ -335,7 +335,7 @@ static void metrics(void *address, size_t method, size_t point, bx_metrics *list
 
 static void report(void *address, bx_run *run, bx_json *details)
 {
-    const state *s = address;
+    const tasks_state *s = address;
     const bx_fock *f = &s->fock;
     double mean = (double)f->turns / (double)f->tasks;
     bx_run_note(
@@ -353,7 +353,7 @@ const bx_kernel *bx_kernel_get(void)
     static bx_kernel kernel = {
         .name = "tasks",
         .summary = "a Fock build: tasks of unequal cost, shared out while they run",
-        .options = BX_COUNTED(OPTION_TABLE),
+        .options = BX_COUNTED(OPTIONS),
         .phases = phases,
         .phase_count = BX_FOCK_PHASES,
         .ratios = BX_COUNTED(ratios),

@@ -12,7 +12,7 @@
 #include "method.h"
 
 typedef struct {
-    const bx_method *sound;
+    const bx_halo_method *sound;
     void *self;
     const bx_halo *halo;
     int exchanges;  /* so far */
@@ -24,7 +24,7 @@ static bool now(const broken *b)
     return b->halo->rank == 0 && b->halo->receive_count > 0 && faulty_call(b->exchanges);
 }
 
-static void *create(const bx_method *sound, const bx_halo_messages *messages)
+static void *create(const bx_halo_method *sound, const bx_halo_messages *messages)
 {
     broken *b = malloc(sizeof *b);
     *b = (broken){sound, sound->create(messages), messages->halo, 0, NULL};
@@ -104,17 +104,17 @@ static void destroy(void *me)
 #define CREATE(name)                                                                               \
     static void *create_##name(const bx_halo_messages *messages)                                   \
     {                                                                                              \
-        return create(&bx_method_##name, messages);                                                \
+        return create(&bx_halo_method_##name, messages);                                           \
     }                                                                                              \
-    static bx_method broken_##name;
+    static bx_halo_method broken_##name;
 BX_METHODS(CREATE)
-const bx_method *const bx_methods[] = {
+const bx_halo_method *const bx_halo_methods[] = {
 #define LISTED(name) &broken_##name,
     BX_METHODS(LISTED)};
-const int bx_method_count = sizeof bx_methods / sizeof *bx_methods;
+const int bx_halo_method_count = sizeof bx_halo_methods / sizeof *bx_halo_methods;
 
 /* Everything else of a method is as it was. */
-static void fill(bx_method *method, const bx_method *sound,
+static void fill(bx_halo_method *method, const bx_halo_method *sound,
                  void *(*creates)(const bx_halo_messages *messages))
 {
     *method = *sound;
@@ -126,6 +126,6 @@ static void fill(bx_method *method, const bx_method *sound,
 
 __attribute__((constructor)) static void fill_all(void)
 {
-#define FILL(name) fill(&broken_##name, &bx_method_##name, create_##name);
+#define FILL(name) fill(&broken_##name, &bx_halo_method_##name, create_##name);
     BX_METHODS(FILL)
 }

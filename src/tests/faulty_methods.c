@@ -6,7 +6,7 @@
 #include "transform.h"
 
 typedef struct {
-    const bx_method *sound;
+    const bx_transpose_method *sound;
     void *self;
     bx_plan *plan;
     /* so far, of the faulty way: the fault begins after BX_FAULT_FROM of them, and is in the next
@@ -21,7 +21,7 @@ static bool way_is(bx_direction way)
     return name && strcmp(name, way == BX_FORWARD ? "forward" : "inverse") == 0;
 }
 
-static void *create(const bx_method *sound, bx_plan *plan, int leaders)
+static void *create(const bx_transpose_method *sound, bx_plan *plan, int leaders)
 {
     broken *b = malloc(sizeof *b);
     *b = (broken){sound, sound->create(plan, leaders), plan, 0, NULL};
@@ -130,21 +130,21 @@ static void destroy(void *me)
 #define BREAK(name)                                                                                \
     static void *create_##name(bx_plan *plan, int leaders)                                         \
     {                                                                                              \
-        return create(&bx_method_##name, plan, leaders);                                           \
+        return create(&bx_transpose_method_##name, plan, leaders);                                 \
     }                                                                                              \
-    static bx_method broken_##name;
+    static bx_transpose_method broken_##name;
 
 #define BROKEN(name) BREAK(name)
 BX_METHODS(BROKEN)
-const bx_method *const bx_methods[] = {
+const bx_transpose_method *const bx_transpose_methods[] = {
 #define LISTED(name) &broken_##name,
     BX_METHODS(LISTED)};
-const int bx_method_count = sizeof bx_methods / sizeof *bx_methods;
+const int bx_transpose_method_count = sizeof bx_transpose_methods / sizeof *bx_transpose_methods;
 
 /* Everything else of a method is as it was. */
 #define FILL(name)                                                                                 \
     do {                                                                                           \
-        broken_##name = bx_method_##name;                                                          \
+        broken_##name = bx_transpose_method_##name;                                                \
         broken_##name.create = create_##name;                                                      \
         broken_##name.start = start;                                                               \
         broken_##name.finish = finish;                                                             \

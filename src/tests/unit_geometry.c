@@ -64,15 +64,15 @@ static void check_several(const bx_geometry *g, int node)
 {
     for (int count = 0; count <= bx_geometry_node_size(g, node); count++)
         for (int planes = 0; planes < 2; planes++) {
-            bx_several several = bx_several_create(g, node, count, planes);
+            bx_rank_group_share several = bx_rank_group_share_create(g, node, count, planes);
             for (int peer = 0; peer < g->ranks; peer++) {
                 int64_t sum = 0;
                 for (int i = 0; i < count; i++)
                     sum += bx_geometry_block(g, planes ? BX_INVERSE : BX_FORWARD,
                                              bx_geometry_ranks(g, node)[i], peer);
-                CHECK(bx_several_elements(&several, peer) == sum);
+                CHECK(bx_rank_group_share_elements(&several, peer) == sum);
             }
-            bx_several_free(&several);
+            bx_rank_group_share_free(&several);
         }
 }
 
@@ -254,7 +254,7 @@ static void test_alltoallw_counts_every_rank(void)
     char why[160] = "";
     for (int s = 0; s < COLUMNS; s++) xy[s] = s, owner[s] = s > 0;
     bx_geometry *g = bx_geometry_create_columns(grid, COLUMNS, xy, owner, 2, NULL, 1);
-    CHECK(!bx_method_alltoallw.applicable(g, why, sizeof why));
+    CHECK(!bx_transpose_method_alltoallw.applicable(g, why, sizeof why));
     CHECK(why[0] != '\0');
     bx_geometry_free(g);
     free(xy);

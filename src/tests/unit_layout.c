@@ -36,7 +36,7 @@ int main(void)
         K(ratios),
         K(ratio_count),
         K(baselines),
-        K(apart),
+        K(excluded_family),
         K(sampling),
         K(arrange),
         K(applicable),

@@ -21,7 +21,7 @@ contains
         c_loc(k%methods), c_loc(k%method_count), c_loc(k%setup), c_loc(k%verify), c_loc(k%step), &
         c_loc(k%options), c_loc(k%option_count), c_loc(k%phases), c_loc(k%phase_count), &
         c_loc(k%phase_groups), c_loc(k%ratios), c_loc(k%ratio_count), c_loc(k%baselines), &
-        c_loc(k%apart), c_loc(k%sampling), c_loc(k%arrange), c_loc(k%applicable), &
+        c_loc(k%excluded_family), c_loc(k%sampling), c_loc(k%arrange), c_loc(k%applicable), &
         c_loc(k%comparable), c_loc(k%point_count), c_loc(k%point), c_loc(k%has_point), &
         c_loc(k%begin), c_loc(k%prepare), c_loc(k%inspect), c_loc(k%end), c_loc(k%promise), &
         c_loc(k%items), c_loc(k%metrics), c_loc(k%report), c_loc(k%teardown)]), &

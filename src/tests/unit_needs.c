@@ -29,7 +29,7 @@ static double taken(void)
 }
 
 /* All ranks together, as the first of a node has its window. */
-static void test_method(bx_plan *plan, const bx_method *method)
+static void test_method(bx_plan *plan, const bx_transpose_method *method)
 {
     const bx_geometry *g = plan->geometry;
     double claimed = bx_exchange_bytes(g, method, plan->rank, plan->published);
@@ -40,7 +40,8 @@ static void test_method(bx_plan *plan, const bx_method *method)
     if (!x) return;
     double both[2] = {claimed, taken() - before};
     MPI_Allreduce(MPI_IN_PLACE, both, 2, MPI_DOUBLE, MPI_SUM, plan->team);
-    double slack = SLACK * g->ranks, factor = method == &bx_method_alltoallw ? OF_TYPES : OF_OTHERS;
+    double slack = SLACK * g->ranks,
+           factor = method == &bx_transpose_method_alltoallw ? OF_TYPES : OF_OTHERS;
     if (plan->rank == 0 && (both[1] > both[0] + slack || both[0] > factor * both[1] + slack))
         printf("%s, %s%d exchanges: claims %.0f B, takes %.0f B\n", method->about.name,
                plan->published ? "published, " : "", g->inner ? 2 : 1, both[0], both[1]);
@@ -68,9 +69,10 @@ int main(int argc, char **argv)
         bx_geometry *g = bx_geometry_create(grid, 32 * 32, 1 + i % 2, run.size, node_of, 0);
         bx_plan *plan = bx_plan_create(&run, run.world, g, 1, FFTW_ESTIMATE);
         for (bx_plan *p = plan; p; p = p->inner) p->published = i / 2 == 1;
-        for (int m = 0; m < bx_method_count; m++)
-            if (bx_methods[m] != &bx_method_direct) test_method(plan, bx_methods[m]);
-        test_method(plan, &bx_method_direct); /* frees fields of the plan */
+        for (int m = 0; m < bx_transpose_method_count; m++)
+            if (bx_transpose_methods[m] != &bx_transpose_method_direct)
+                test_method(plan, bx_transpose_methods[m]);
+        test_method(plan, &bx_transpose_method_direct); /* frees fields of the plan */
         bx_plan_free(plan);
         bx_geometry_free(g);
     }

@@ -1,6 +1,6 @@
-/* Patches, pairs and shares of bisection-patches against the plainest forms of them. */
-#include "pairs.h"
-#include "share.h"
+/* Patches, pairs, shares and objects of bisection-patches against the plainest forms of them. */
+#include "objects.h"
+#include "run.h"
 #include "unit.h"
 
 #include <stdlib.h>
@@ -152,6 +152,86 @@ static void check_shares(int ranks)
     free(work);
 }
 
+/* ---- objects of several ranks in one process ---- */
+
+enum { MOST_RANKS = 4, STEPS = 6, MOST_SENT = 4096 };
+
+void __wrap_bx_run_lap(bx_run *run, size_t phase);
+void __wrap_bx_run_lap(bx_run *run, size_t phase) {} /* no clock */
+
+static bx_patch *queue[MOST_SENT];
+static int queued;
+static struct {
+    bx_run run;
+    bx_objects objects;
+} hosts[MOST_RANKS];
+
+static void put_in_queue(void *to, bx_patch *patch)
+{
+    if (patch->own && patch->copy_count == 0) return;
+    CHECK(queued < MOST_SENT);
+    queue[queued++] = patch;
+}
+
+static void settle_nothing(void *to, const bx_patch *patch) {}
+
+/* Takes one of what was sent. */
+static void deliver(uint64_t draw)
+{
+    int at = (int)(draw % (uint64_t)queued);
+    bx_patch *from = queue[at];
+    memmove(&queue[at], &queue[at + 1], (size_t)(--queued - at) * sizeof *queue);
+    size_t words = 3 * (size_t)from->atoms;
+    if (!from->own) {
+        bx_objects *owner = &hosts[from->owner].objects;
+        bx_objects_take_forces(owner, bx_objects_patch(owner, from->number),
+                               &from->forces[BX_HEADER]);
+        return;
+    }
+    for (int n = 0; n < from->copy_count; n++) {
+        bx_objects *o = &hosts[from->copies[n]].objects;
+        bx_patch *copy = bx_objects_patch(o, from->number);
+        memcpy(&copy->positions[BX_HEADER], &from->positions[BX_HEADER], words * sizeof(double));
+        bx_objects_take_positions(o, copy);
+    }
+}
+
+/* Returns a hash of where all atoms are after STEPS steps on `ranks` ranks. */
+static uint64_t positions_of(int ranks)
+{
+    const int64_t cells[3] = {9, 9, 9}, patches[3] = {3, 3, 3};
+    bx_lattice l = lattice_of(400, cells, patches);
+    uint64_t draw = 1, hash = 0;
+    int64_t left = 1;
+    for (int r = 0; r < ranks; r++) {
+        hosts[r].run = (bx_run){.rank = r, .size = ranks, .threads = 1};
+        bx_objects_create(&hosts[r].objects, &hosts[r].run, &l, STEPS);
+        hosts[r].objects.outlet = (bx_outlet){.send = put_in_queue, .settle = settle_nothing};
+        bx_objects_begin(&hosts[r].objects, false);
+        bx_objects_start(&hosts[r].objects, STEPS);
+    }
+    while (left > 0) {
+        left = 0;
+        draw = bx_random_hash(draw, 0);
+        if (queued > 0) deliver(draw);
+        bx_objects_run(&hosts[draw / 7 % (uint64_t)ranks].objects);
+        for (int r = 0; r < ranks; r++) left += hosts[r].objects.events_left;
+    }
+    CHECK(queued == 0);
+    for (int r = 0; r < ranks; r++) {
+        bx_objects *o = &hosts[r].objects;
+        CHECK(bx_objects_idle(o) && o->wrong_forces == 0);
+        for (int p = 0; p < o->patch_count; p++)
+            for (int64_t i = 0; o->patches[p].own && i < 3 * o->patches[p].atoms; i++) {
+                uint64_t word;
+                memcpy(&word, &o->patches[p].positions[BX_HEADER + i], sizeof word);
+                hash += bx_random_hash(word, (uint64_t)(o->patches[p].number * 4096 + i));
+            }
+        bx_objects_free(o);
+    }
+    return hash;
+}
+
 int main(void)
 {
     check_atoms(2916, (int64_t[]){9, 9, 9}, (int64_t[]){3, 3, 3});
@@ -165,5 +245,7 @@ int main(void)
     for (int i = 0; i < 7; i++) check_forces(sizes[i], 0, true, 3);
     check_forces(700, 0, true, 1.2); /* more pairs per atom than are evaluated at once */
     for (int ranks = 1; ranks < 600; ranks += 37) check_shares(ranks);
+    uint64_t alone = positions_of(1);
+    for (int ranks = 2; ranks <= MOST_RANKS; ranks++) CHECK(positions_of(ranks) == alone);
     return unit_failures != 0;
 }

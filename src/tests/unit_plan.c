@@ -38,7 +38,7 @@ static void test_first_touch(int exchanges)
     bx_plan *plan = bx_plan_create(&run, MPI_COMM_WORLD, geometry, BANDS, FFTW_ESTIMATE);
     check_faults(before);
     count_faults(before);
-    bx_exchange *x = bx_exchange_create(plan, &bx_method_alltoallw, 0);
+    bx_exchange *x = bx_exchange_create(plan, &bx_transpose_method_alltoallw, 0);
     check_faults(before);
     bx_exchange_free(x);
     bx_plan_free(plan);

@@ -8,13 +8,13 @@
 typedef struct {
     const bx_plan *plan;
     size_t out, back; /* elements of my planes' columns, and of my columns */
-} part;
+} copy_part;
 
 typedef struct {
-    part parts[2];
+    copy_part parts[2];
     int count, bands;
     bx_complex *target;
-} state;
+} copy_state;
 
 static void begin(void *me) {}
 
@@ -22,12 +22,12 @@ static size_t larger(size_t a, size_t b) { return a > b ? a : b; }
 
 static void *create(bx_plan *plan, unsigned planner)
 {
-    state *self = bx_memory_alloc(1, sizeof *self);
+    copy_state *self = bx_memory_alloc(1, sizeof *self);
     size_t most = 0;
     self->bands = plan->bands;
     for (const bx_plan *p = plan; p; p = p->inner) {
-        part *copied = &self->parts[self->count++];
-        *copied = (part){p, 0, (size_t)p->my_columns * (size_t)p->geometry->length};
+        copy_part *copied = &self->parts[self->count++];
+        *copied = (copy_part){p, 0, (size_t)p->my_columns * (size_t)p->geometry->length};
         for (int r = 0; r < p->geometry->ranks; r++)
             copied->out += (size_t)bx_geometry_block(p->geometry, BX_FORWARD, r, p->rank);
         most = larger(most, larger(copied->out, copied->back));
@@ -36,7 +36,7 @@ static void *create(bx_plan *plan, unsigned planner)
     return self;
 }
 
-static void copy(const state *self, const part *copied)
+static void copy(const copy_state *self, const copy_part *copied)
 {
     const bx_plan *plan = copied->plan;
     bx_plan_copy(plan, self->target, bx_plan_planes(plan, BX_FORWARD, 0), copied->out);
@@ -47,15 +47,15 @@ static void copy(const state *self, const part *copied)
 
 static void step(void *me)
 {
-    state *self = me;
+    copy_state *self = me;
     for (int band = 0; band < self->bands; band++)
         for (int i = 0; i < self->count; i++) copy(self, &self->parts[i]);
 }
 
 static double error(void *me)
 {
-    state *self = me;
-    const part *last = &self->parts[self->count - 1];
+    copy_state *self = me;
+    const copy_part *last = &self->parts[self->count - 1];
     step(self);
     return memcmp(self->target, bx_plan_half(last->plan, BX_FORWARD, 0, last->plan->rank),
                   last->back * sizeof(bx_complex)) == 0
@@ -65,7 +65,7 @@ static double error(void *me)
 
 static void destroy(void *me)
 {
-    state *self = me;
+    copy_state *self = me;
     fftw_free(self->target);
     free(self);
 }

@@ -8,13 +8,13 @@ typedef struct {
     size_t elements;
     bx_complex *grid; /* rank 0 */
     fftw_plan fft[2];
-} state;
+} serial_state;
 
-static bool alone(const state *self) { return bx_run_rank(self->plan->run) == 0; }
+static bool alone(const serial_state *self) { return bx_run_rank(self->plan->run) == 0; }
 
 static void begin(void *me)
 {
-    state *self = me;
+    serial_state *self = me;
     if (!alone(self)) return;
     for (size_t i = 0; i < self->elements; i++) self->grid[i] = bx_random_uniform(1, i);
 }
@@ -22,7 +22,7 @@ static void begin(void *me)
 static void *create(bx_plan *plan, unsigned planner)
 {
     const bx_geometry *g = plan->geometry;
-    state *self = bx_memory_alloc(1, sizeof *self);
+    serial_state *self = bx_memory_alloc(1, sizeof *self);
     self->plan = plan;
     self->elements = bx_geometry_points(g);
     if (!alone(self)) return self;
@@ -37,7 +37,7 @@ static void *create(bx_plan *plan, unsigned planner)
 
 static void step(void *me)
 {
-    state *self = me;
+    serial_state *self = me;
     for (int band = 0; self->grid && band < self->plan->bands; band++) {
         fftw_execute(self->fft[BX_FORWARD]);
         fftw_execute(self->fft[BX_INVERSE]);
@@ -46,7 +46,7 @@ static void step(void *me)
 
 static double error(void *me)
 {
-    state *self = me;
+    serial_state *self = me;
     double largest = 0;
     if (!self->grid) return 0;
     begin(self);
@@ -60,7 +60,7 @@ static double error(void *me)
 
 static void destroy(void *me)
 {
-    state *self = me;
+    serial_state *self = me;
     if (self->grid) {
         fftw_destroy_plan(self->fft[0]);
         fftw_destroy_plan(self->fft[1]);

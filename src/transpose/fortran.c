@@ -34,9 +34,9 @@ void bxf_shape(const bx_plan *plan, int shape[6])
     memcpy(shape, all, sizeof all);
 }
 
-int bxf_method_count(void) { return bx_method_count; }
-const char *bxf_method_name(int number) { return bx_methods[number]->about.name; }
-const char *bxf_method_calls(int number) { return bx_methods[number]->about.calls; }
+int bxf_method_count(void) { return bx_transpose_method_count; }
+const char *bxf_method_name(int number) { return bx_transpose_methods[number]->about.name; }
+const char *bxf_method_calls(int number) { return bx_transpose_methods[number]->about.calls; }
 
 static char why[160]; /* of the last exchange that was not made */
 
@@ -44,7 +44,7 @@ const char *bxf_exchange_why(void) { return why; }
 
 bx_exchange *bxf_exchange(bx_plan *plan, int number)
 {
-    const bx_method *method = bx_methods[number];
+    const bx_transpose_method *method = bx_transpose_methods[number];
     if (!bx_exchange_applicable(plan->run, plan->geometry, method, why, sizeof why)) return NULL;
     bx_exchange *x = bx_exchange_create(plan, method, 0);
     if (!x) snprintf(why, sizeof why, "%s", bx_window_why());
@@ -63,7 +63,8 @@ void bxf_apply(bxf_exchange_t exchange, int count, const double *field)
 
 void bxf_counts(const bx_geometry *geometry, int number, int way, double *messages, double *bytes)
 {
-    bx_counts counts = bx_exchange_counts(geometry, bx_methods[number], (bx_direction)way, 0);
+    bx_counts counts =
+        bx_exchange_counts(geometry, bx_transpose_methods[number], (bx_direction)way, 0);
     *messages = counts.messages;
     *bytes = counts.bytes;
 }

@@ -232,9 +232,10 @@ int bx_geometry_smallest_node(const bx_geometry *g)
     return smallest;
 }
 
-bx_several bx_several_create(const bx_geometry *g, int node, int count, bool planes)
+bx_rank_group_share bx_rank_group_share_create(const bx_geometry *g, int node, int count,
+                                               bool planes)
 {
-    bx_several several = {.g = g, .planes = planes};
+    bx_rank_group_share several = {.g = g, .planes = planes};
     BX_ALLOC((size_t)g->batches + 1, several.batch);
     for (int i = 0; i < count; i++) {
         int rank = bx_geometry_ranks(g, node)[i];
@@ -250,9 +251,9 @@ bx_several bx_several_create(const bx_geometry *g, int node, int count, bool pla
     return several;
 }
 
-void bx_several_free(bx_several *several) { free(several->batch); }
+void bx_rank_group_share_free(bx_rank_group_share *several) { free(several->batch); }
 
-int64_t bx_several_elements(const bx_several *several, int peer)
+int64_t bx_rank_group_share_elements(const bx_rank_group_share *several, int peer)
 {
     const bx_geometry *g = several->g;
     int first = g->plane_first[peer], last = g->plane_first[peer + 1];
@@ -302,11 +303,11 @@ double bx_geometry_node_elements(const bx_geometry *g, int node)
 double bx_geometry_node_inside(const bx_geometry *g, int node)
 {
     int size = bx_geometry_node_size(g, node);
-    bx_several all = bx_several_create(g, node, size, false);
+    bx_rank_group_share all = bx_rank_group_share_create(g, node, size, false);
     double inside = 0;
     for (int i = 0; i < size; i++)
-        inside += (double)bx_several_elements(&all, bx_geometry_ranks(g, node)[i]);
-    bx_several_free(&all);
+        inside += (double)bx_rank_group_share_elements(&all, bx_geometry_ranks(g, node)[i]);
+    bx_rank_group_share_free(&all);
     return inside;
 }
 

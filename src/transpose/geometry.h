@@ -145,12 +145,13 @@ typedef struct {
     bool planes;
     int64_t columns;
     int *batch; /* [batches + 1] columns in batches before this one; planes of this one */
-} bx_several;
+} bx_rank_group_share;
 /* Returns those of the first `count` ranks of a node; to be freed. */
-bx_several bx_several_create(const bx_geometry *g, int node, int count, bool planes);
-void bx_several_free(bx_several *several);
+bx_rank_group_share bx_rank_group_share_create(const bx_geometry *g, int node, int count,
+                                               bool planes);
+void bx_rank_group_share_free(bx_rank_group_share *several);
 /* Returns the number of elements that they exchange with the planes, or the columns, of `peer`. */
-int64_t bx_several_elements(const bx_several *several, int peer);
+int64_t bx_rank_group_share_elements(const bx_rank_group_share *several, int peer);
 
 /* Number of runs of columns of one rank and batch that adjoin in their plane, in all planes of a
  * rank. */

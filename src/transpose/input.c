@@ -18,7 +18,8 @@ void bx_transpose_input_fill_columns(bx_transpose_state *t, int band)
 
 bx_rows bx_transpose_input_rows(const bx_transpose_state *t, int method, bx_direction way, int slot)
 {
-    return bx_transform_rows(t->plan, bx_methods[method], t->methods[method]->self, way, slot);
+    return bx_transform_rows(t->plan, bx_transpose_methods[method], t->methods[method]->self, way,
+                             slot);
 }
 
 void bx_transpose_input_fill_half(bx_transpose_state *t, int method, int band, int slot)
@@ -54,7 +55,7 @@ bx_counts bx_transpose_planned_counts(const bx_transpose_state *t, int method, b
 {
     bx_counts counts = {0};
     if (t->plan->rank == 0)
-        counts = bx_exchange_counts(t->geometry, bx_methods[method], way, t->leaders);
+        counts = bx_exchange_counts(t->geometry, bx_transpose_methods[method], way, t->leaders);
     double sums[5] = {counts.messages, counts.off_node_messages, counts.bytes,
                       counts.off_node_bytes, counts.padding_bytes};
     MPI_Allreduce(MPI_IN_PLACE, sums, 5, MPI_DOUBLE, MPI_SUM, bx_run_comm(t->run));

@@ -21,9 +21,10 @@ typedef struct {
     bx_plan *plan;
     MPI_Comm team;
     int teams, my_team;
-    bx_exchange **methods; /* [bx_method_count] NULL if not selected, or not applicable */
-    char (*why)[160];      /* [bx_method_count] not applicable */
-    double (*planned)[4];  /* [bx_method_count] what a step sends, of all ranks; NaN: not known */
+    bx_exchange **methods; /* [bx_transpose_method_count] NULL if not selected, or not applicable */
+    char (*why)[160];      /* [bx_transpose_method_count] not applicable */
+    double (*planned)[4];  /* [bx_transpose_method_count] what a step sends, of all ranks; NaN: not
+                              known */
     void **baselines;      /* [bx_baseline_count] what create returned; NULL if not selected */
     int64_t steps;         /* so far in this block */
     int most_bands;        /* of any rank: teams may have unequal shares of the k-points */
@@ -31,7 +32,10 @@ typedef struct {
 } bx_transpose_state;
 
 /* True if an index into bx_kernel.methods is a method's; else it is a baseline's. */
-static inline bool bx_transpose_is_method(size_t index) { return index < (size_t)bx_method_count; }
+static inline bool bx_transpose_is_method(size_t index)
+{
+    return index < (size_t)bx_transpose_method_count;
+}
 
 /* Returns the seed of a band's input. */
 uint64_t bx_transpose_input_field(const bx_transpose_state *t, int band);

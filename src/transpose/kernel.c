@@ -14,9 +14,9 @@ typedef struct {
     double radius_squared; /* of the columns, in frequencies along x */
     int64_t kpoints;       /* each on a team of ranks of its own */
     int64_t exchanges;     /* per transform */
-} case_size;
+} transpose_case;
 
-static const case_size CASES[] = {
+static const transpose_case CASES[] = {
 #define CASE(id, text, nx, ny, nz, radius, kpoints, exchanges)                                     \
     {{.name = #id, .summary = text}, {nx, ny, nz}, radius, kpoints, exchanges},
     BX_CASES(CASE)};
@@ -26,7 +26,7 @@ static bx_transpose_options options = {.bands = 4, .planner = "measure"};
 
 enum { LARGEST_GRID = 16384 };
 
-static const bx_option OPTION_TABLE[] = {
+static const bx_option OPTIONS[] = {
     {"grid", "NX,NY,NZ", "grid of the FFT (default: the case's)", BX_GRID, 1, LARGEST_GRID,
      options.grid},
     {"radius", "R",
@@ -58,7 +58,7 @@ static const bx_option OPTION_TABLE[] = {
 /* Sets options that are not given from the case; returns the radius squared. */
 static double settle_case(bx_run *run)
 {
-    const case_size *chosen = &CASES[bx_run_case_index(run)];
+    const transpose_case *chosen = &CASES[bx_run_case_index(run)];
     if (options.grid[0] == 0) {
         memcpy(options.grid, chosen->grid, sizeof options.grid);
         if (options.exchanges == 0) options.exchanges = chosen->exchanges;
@@ -109,8 +109,8 @@ static int count_baselines(const bx_run *run)
 static int count_selected(const bx_run *run)
 {
     int count = count_baselines(run);
-    for (int m = 0; m < bx_method_count; m++)
-        count += bx_run_is_selected(run, bx_methods[m]->about.name);
+    for (int m = 0; m < bx_transpose_method_count; m++)
+        count += bx_run_is_selected(run, bx_transpose_methods[m]->about.name);
     return count;
 }
 
@@ -132,7 +132,7 @@ enum { NAMED = 3 }; /* methods that could be set up, in the reason why another i
 /* The methods, from that which needs least. */
 static void order_methods(const double *need, int *order)
 {
-    for (int m = 0, i; m < bx_method_count; m++) {
+    for (int m = 0, i; m < bx_transpose_method_count; m++) {
         for (i = m; i > 0 && need[order[i - 1]] > need[m]; i--) order[i] = order[i - 1];
         order[i] = m;
     }
@@ -145,18 +145,19 @@ static int settle_methods(bx_transpose_state *t, double *claimed)
 {
     int rank, runs = 0, last = -1, *order;
     double *bytes, *need, all, left;
-    BX_ALLOC((size_t)bx_method_count, order, bytes, need);
+    BX_ALLOC((size_t)bx_transpose_method_count, order, bytes, need);
     MPI_Comm_rank(t->team, &rank);
-    for (int m = 0; m < bx_method_count; m++)
-        bytes[m] = bx_exchange_bytes(t->geometry, bx_methods[m], rank, options.published);
-    bx_resources_by_node(t->run, bx_method_count, bytes, need);
+    for (int m = 0; m < bx_transpose_method_count; m++)
+        bytes[m] = bx_exchange_bytes(t->geometry, bx_transpose_methods[m], rank, options.published);
+    bx_resources_by_node(t->run, bx_transpose_method_count, bytes, need);
     order_methods(need, order);
-    for (int i = 0; i < bx_method_count; i++) {
+    for (int i = 0; i < bx_transpose_method_count; i++) {
         int m = order[i];
         char *why = t->why[m], *end = why + sizeof t->why[m];
-        if (!bx_run_is_selected(t->run, bx_methods[m]->about.name)) continue;
+        if (!bx_run_is_selected(t->run, bx_transpose_methods[m]->about.name)) continue;
         last = m;
-        if (!bx_exchange_applicable(t->run, t->geometry, bx_methods[m], why, sizeof t->why[m]))
+        if (!bx_exchange_applicable(t->run, t->geometry, bx_transpose_methods[m], why,
+                                    sizeof t->why[m]))
             continue;
         if (bx_resources_fits(t->run, *claimed, bytes[m], &all, &left)) {
             *claimed += bytes[m];
@@ -166,14 +167,14 @@ static int settle_methods(bx_transpose_state *t, double *claimed)
                 snprintf(why, sizeof t->why[m], "%d ranks: needs %.3g GiB on a node, %.3g are left",
                          bx_run_ranks(t->run), all / 0x1p30, left / 0x1p30);
             for (int less = 0; less < NAMED && need[order[less]] <= left && why < end; less++)
-                why += snprintf(why, (size_t)(end - why), "%s%s %.3g",
-                                less ? ", " : "; less: ", bx_methods[order[less]]->about.name,
+                why += snprintf(why, (size_t)(end - why), "%s%s %.3g", less ? ", " : "; less: ",
+                                bx_transpose_methods[order[less]]->about.name,
                                 need[order[less]] / 0x1p30);
         }
     }
     if (last >= 0 && runs == 0)
         bx_run_refuse(t->run, BX_RESOURCES, "no method can run here: %s: %s",
-                      bx_methods[last]->about.name, t->why[last]);
+                      bx_transpose_methods[last]->about.name, t->why[last]);
     BX_FREE(order, need, bytes);
     return bx_run_agree(t->run);
 }
@@ -197,7 +198,7 @@ static int check_sizes(bx_transpose_state *t, int bands)
     int rank;
     MPI_Comm_rank(t->team, &rank);
     double need = bx_plan_bytes(g, rank, bands, bx_run_threads(t->run)) +
-                  bx_method_buffers(4.0 * count_baselines(t->run), largest); /* at most */
+                  bx_transpose_method_buffers(4.0 * count_baselines(t->run), largest); /* at most */
     if (rank == 0) need += grid_bytes; /* the dense grid of the serial transform */
     char sized_by[96];
     snprintf(sized_by, sizeof sized_by, "--grid %d,%d,%d --bands %d", g->nx, g->ny, g->nz,
@@ -211,8 +212,8 @@ static int check_sizes(bx_transpose_state *t, int bands)
 
 static void create_methods(bx_transpose_state *t, unsigned planner)
 {
-    for (int m = 0; m < bx_method_count; m++) {
-        const bx_method *method = bx_methods[m];
+    for (int m = 0; m < bx_transpose_method_count; m++) {
+        const bx_transpose_method *method = bx_transpose_methods[m];
         if (!bx_run_is_selected(t->run, method->about.name) || *t->why[m]) continue;
         t->methods[m] = bx_exchange_create(t->plan, method, t->leaders);
         if (!t->methods[m]) snprintf(t->why[m], sizeof t->why[m], "%s", bx_window_why());
@@ -282,8 +283,8 @@ static int setup(bx_run *run, void **state)
     int last = (int)(options.kpoints * (t->my_team + 1) / t->teams);
     int bands = (int)options.bands * (last - first);
     *state = t;
-    BX_ALLOC((size_t)bx_method_count, t->methods, t->why, t->planned);
-    for (int m = 0; m < bx_method_count; m++) t->planned[m][0] = NAN;
+    BX_ALLOC((size_t)bx_transpose_method_count, t->methods, t->why, t->planned);
+    for (int m = 0; m < bx_transpose_method_count; m++) t->planned[m][0] = NAN;
     BX_ALLOC((size_t)bx_baseline_count, t->baselines);
     if (check_sizes(t, bands) != BX_OK) return BX_RESOURCES;
     fftw_init_threads();
@@ -301,7 +302,7 @@ static int setup(bx_run *run, void **state)
 static void teardown(void *state)
 {
     bx_transpose_state *t = state;
-    for (int m = 0; m < bx_method_count; m++) bx_exchange_free(t->methods[m]);
+    for (int m = 0; m < bx_transpose_method_count; m++) bx_exchange_free(t->methods[m]);
     for (int b = 0; b < bx_baseline_count; b++)
         if (t->baselines[b]) bx_baselines[b]->destroy(t->baselines[b]);
     BX_FREE(t->methods, t->why, t->planned, t->baselines);
@@ -316,7 +317,7 @@ static void teardown(void *state)
 
 static const bx_baseline *baseline_of(size_t index)
 {
-    return bx_baselines[index - (size_t)bx_method_count];
+    return bx_baselines[index - (size_t)bx_transpose_method_count];
 }
 
 static bool applicable(void *state, size_t index, char *why, size_t why_size)
@@ -335,14 +336,14 @@ static void begin(void *state, size_t index, size_t point)
 {
     bx_transpose_state *t = state;
     if (!bx_transpose_is_method(index)) {
-        int b = (int)index - bx_method_count;
+        int b = (int)index - bx_transpose_method_count;
         bx_baselines[b]->begin(t->baselines[b]);
         return;
     }
     t->steps = 0;
     bx_transpose_input_fill_nan(t, (int)index);
     if (options.transpose_only)
-        for (int slot = 0; slot < bx_transform_slots(bx_methods[index]); slot++)
+        for (int slot = 0; slot < bx_transform_slots(bx_transpose_methods[index]); slot++)
             bx_transpose_input_fill_half(t, (int)index, 0, slot);
     else
         for (int band = 0; band < t->plan->bands; band++) bx_transpose_input_fill_columns(t, band);
@@ -359,8 +360,8 @@ static void prepare(void *state, size_t index, size_t point)
     bx_complex factor = bx_transpose_input_phase(t->steps + 1) / bx_transpose_input_phase(t->steps);
     size_t count = (size_t)plan->my_columns * (size_t)t->geometry->nz;
     t->steps++;
-    for (int slot = 0; options.transpose_only && slot < bx_transform_slots(bx_methods[index]);
-         slot++) {
+    for (int slot = 0;
+         options.transpose_only && slot < bx_transform_slots(bx_transpose_methods[index]); slot++) {
         bx_rows half = bx_transpose_input_rows(t, (int)index, BX_FORWARD, slot);
         for (int z = 0; z < t->geometry->nz; z++)
             for (int s = 0; s < plan->my_columns; s++) {
@@ -384,7 +385,7 @@ static void step(void *state, size_t index, size_t point)
     if (bx_transpose_is_method(index))
         bx_transform_bands(t->methods[index], !options.transpose_only);
     else
-        baseline_of(index)->step(t->baselines[index - (size_t)bx_method_count]);
+        baseline_of(index)->step(t->baselines[index - (size_t)bx_transpose_method_count]);
 }
 
 /* Transforms (or transposes) of the rank that has most, as a sample is the slowest rank's time; the
@@ -414,7 +415,7 @@ const bx_kernel *bx_kernel_get(void)
     static bx_kernel kernel = {
         .name = "transpose",
         .summary = "distributed 3D FFT of plane-wave codes, by every transpose method",
-        .options = BX_COUNTED(OPTION_TABLE),
+        .options = BX_COUNTED(OPTIONS),
         .phases = BX_COUNTED(phases),
         .ratios = BX_COUNTED(ratios),
         .baselines = "serial",
@@ -433,7 +434,8 @@ const bx_kernel *bx_kernel_get(void)
         .teardown = teardown,
     };
     for (size_t i = 0; i < CASE_COUNT; i++) bx_kernel_add_case(&kernel, &CASES[i].about);
-    for (int m = 0; m < bx_method_count; m++) bx_kernel_add_method(&kernel, &bx_methods[m]->about);
+    for (int m = 0; m < bx_transpose_method_count; m++)
+        bx_kernel_add_method(&kernel, &bx_transpose_methods[m]->about);
     for (int b = 0; b < bx_baseline_count; b++)
         bx_kernel_add_method(&kernel, &bx_baselines[b]->about);
     return &kernel;

@@ -8,7 +8,7 @@
 /* A method exchanges between the half-transformed field and the planes of a slot.  Forward: start,
  * finish, then repack for every part of the planes.  Inverse: repack for every part, then start and
  * finish.  `self` is what create has returned. */
-typedef struct bx_method {
+typedef struct bx_transpose_method {
     bx_choice about;
     int lag; /* bands between start and finish */
     /* Returns whether it can run on a geometry; if not, the reason is in `why` (at most why_size
@@ -37,7 +37,7 @@ typedef struct bx_method {
      * whether columns of other bands are transformed while messages are under way. */
     bx_counting *count;
     bool at_once, overlaps;
-} bx_method;
+} bx_transpose_method;
 
 /* Bytes that MPI libraries have per message in flight, per datatype of several blocks, and per
  * block.  By mallinfo2, of 6,200 messages of 24 kB on 32 ranks, and 2,000 datatypes: 873, 505 and
@@ -50,21 +50,22 @@ enum { BX_MPI_MESSAGE = BX_IS_SIMULATED ? 0 : 896, BX_MPI_TYPE = 512, BX_MPI_TYP
 typedef struct {
     double all_columns, columns, planes, column_peers, plane_peers;
 } bx_exchanged;
-bx_exchanged bx_method_exchanged(const bx_geometry *g, int rank);
+bx_exchanged bx_transpose_method_exchanged(const bx_geometry *g, int rank);
 /* Returns the bytes of a buffer of each kind of so many elements. */
-static inline double bx_method_buffers(double count, double elements)
+static inline double bx_transpose_method_buffers(double count, double elements)
 {
     return count * elements * (double)sizeof(bx_complex);
 }
 /* Returns what MPI has during an exchange with every rank: a receive and a send each. */
-static inline double bx_method_in_flight(const bx_geometry *g)
+static inline double bx_transpose_method_in_flight(const bx_geometry *g)
 {
     return 2.0 * BX_MPI_MESSAGE * g->ranks;
 }
 
-#define BX_DECLARE(name) extern const bx_method bx_method_##name;
+#define BX_DECLARE(name) extern const bx_transpose_method bx_transpose_method_##name;
 BX_METHODS(BX_DECLARE)
 
-/* Every method [bx_method_count], in the order of transpose.def and --list (methods.c). */
-extern const bx_method *const bx_methods[];
-extern const int bx_method_count;
+/* Every method [bx_transpose_method_count], in the order of transpose.def and --list (methods.c).
+ */
+extern const bx_transpose_method *const bx_transpose_methods[];
+extern const int bx_transpose_method_count;

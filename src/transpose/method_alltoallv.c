@@ -1,4 +1,7 @@
-/* The baseline: one MPI_Alltoallv between all ranks (Bethune 2010, section 4). */
+/* The baseline: one MPI_Alltoallv between all ranks (Bethune 2010, section 4).
+ *
+ * Costs a message to each other rank, an empty one too; each byte once; one copy, beside the
+ * planes; as published two. */
 #include "method.h"
 
 #include <stdlib.h>
@@ -7,17 +10,18 @@ typedef struct {
     bx_plan *plan;
     bx_complex *blocks; /* on the side of the planes */
     bx_complex *packed; /* as published, on that of the columns */
-} state;
+} alltoallv_state;
 
 static double bytes(const bx_geometry *g, int rank, bool published)
 {
-    bx_exchanged x = bx_method_exchanged(g, rank);
-    return bx_method_buffers(1, x.planes + published * x.all_columns) + bx_method_in_flight(g);
+    bx_exchanged x = bx_transpose_method_exchanged(g, rank);
+    return bx_transpose_method_buffers(1, x.planes + published * x.all_columns) +
+           bx_transpose_method_in_flight(g);
 }
 
 static void *create(bx_plan *plan, int leaders)
 {
-    state *self = bx_memory_alloc(1, sizeof *self);
+    alltoallv_state *self = bx_memory_alloc(1, sizeof *self);
     self->plan = plan;
     self->blocks = bx_buffer_create(plan->lengths.plane_total);
     self->packed = bx_plan_create_packed(plan);
@@ -26,7 +30,7 @@ static void *create(bx_plan *plan, int leaders)
 
 static void start(void *me, bx_direction way, int slot)
 {
-    state *self = me;
+    alltoallv_state *self = me;
     const bx_plan *plan = self->plan;
     bx_complex *half = self->packed ? self->packed : bx_plan_half(plan, way, slot, plan->rank);
     int copied = self->packed ? plan->geometry->ranks : 0;
@@ -39,19 +43,19 @@ static void start(void *me, bx_direction way, int slot)
 
 static void repack(void *me, const bx_plane_part *part)
 {
-    const state *self = me;
+    const alltoallv_state *self = me;
     bx_plan_repack_all(self->plan, part, self->blocks);
 }
 
 static void destroy(void *me)
 {
-    state *self = me;
+    alltoallv_state *self = me;
     fftw_free(self->blocks);
     fftw_free(self->packed);
     free(self);
 }
 
-const bx_method bx_method_alltoallv = {
+const bx_transpose_method bx_transpose_method_alltoallv = {
     .about = {.name = "alltoallv",
               .summary = "MPI_Alltoallv between all ranks",
               .wins = "one message a pair of ranks: good on few ranks, message-bound on many",

@@ -1,5 +1,7 @@
 /* MPI_Alltoallw moves between the half-transformed field and whole planes, where every column of
- * another rank has its place: MPI's datatypes do the packing, and planes are copied on in cache. */
+ * another rank has its place: MPI's datatypes do the packing, and planes are copied on in cache.
+ *
+ * Costs messages and bytes as alltoallv; a copy of whole planes, and MPI's own by datatypes. */
 #include "method.h"
 
 #include "charge.h"
@@ -12,14 +14,14 @@ typedef struct {
     bx_complex *planes;                /* [my_planes][plane_size] what is sent, or has arrived */
     int *half_bytes_at, *one, *zero;   /* [ranks] */
     MPI_Datatype *element, *in_planes; /* [ranks] a block's type in either field */
-} state;
+} alltoallw_state;
 
 static bool applicable(const bx_geometry *g, char *why, size_t why_size)
 {
     int most = 0; /* of any rank: npar's need not be the first */
     for (int r = 0; r < g->ranks; r++)
         if (bx_geometry_columns(g, r) > most) most = bx_geometry_columns(g, r);
-    double largest = bx_method_buffers(1, (double)most * g->length);
+    double largest = bx_transpose_method_buffers(1, (double)most * g->length);
     if (largest > bx_most_count)
         snprintf(why, why_size, "a rank's columns take over 2^31 - 1 bytes, MPI's limit here");
     return largest <= bx_most_count;
@@ -52,15 +54,15 @@ static MPI_Datatype planes_type(const bx_plan *plan, int peer)
 static double bytes(const bx_geometry *g, int rank, bool published)
 {
     double planes = (double)bx_geometry_planes(g, rank) * g->plane_nx * g->plane_ny;
-    return bx_method_buffers(1, planes) + bx_method_in_flight(g) +
+    return bx_transpose_method_buffers(1, planes) + bx_transpose_method_in_flight(g) +
            g->ranks * (3.0 * sizeof(int) + 2.0 * sizeof(MPI_Datatype)) +
-           bx_method_exchanged(g, rank).plane_peers * BX_MPI_TYPE +
+           bx_transpose_method_exchanged(g, rank).plane_peers * BX_MPI_TYPE +
            (double)bx_geometry_runs(g, rank) * BX_MPI_TYPE_BLOCK;
 }
 
 static void *create(bx_plan *plan, int leaders)
 {
-    state *self = bx_memory_alloc(1, sizeof *self);
+    alltoallw_state *self = bx_memory_alloc(1, sizeof *self);
     size_t ranks = (size_t)plan->geometry->ranks;
     self->plan = plan;
     size_t elements = (size_t)plan->my_planes * plan->plane_size;
@@ -78,7 +80,7 @@ static void *create(bx_plan *plan, int leaders)
 
 static void start(void *me, bx_direction way, int slot)
 {
-    state *self = me;
+    alltoallw_state *self = me;
     const bx_plan *plan = self->plan;
     bx_complex *half = bx_plan_half(plan, way, slot, plan->rank), *planes = self->planes;
     /* the library packs, or unpacks, the planes */
@@ -94,7 +96,7 @@ static void start(void *me, bx_direction way, int slot)
 /* The columns of other ranks, run by run; then one's own. */
 static void repack(void *me, const bx_plane_part *part)
 {
-    const state *self = me;
+    const alltoallw_state *self = me;
     const bx_plan *plan = self->plan;
     bool forward = part->way == BX_FORWARD;
     double share = (double)(part->last - part->first) / fmax(1, plan->my_planes);
@@ -117,14 +119,14 @@ static void repack(void *me, const bx_plane_part *part)
 
 static void destroy(void *me)
 {
-    state *self = me;
+    alltoallw_state *self = me;
     for (int p = 0; p < self->plan->geometry->ranks; p++)
         if (self->one[p]) MPI_Type_free(&self->in_planes[p]);
     fftw_free(self->planes);
     BX_FREE(self->half_bytes_at, self->one, self->zero, self->element, self->in_planes, self);
 }
 
-const bx_method bx_method_alltoallw = {
+const bx_transpose_method bx_transpose_method_alltoallw = {
     .about = {.name = "alltoallw",
               .summary = "MPI_Alltoallw on datatypes of the planes, packed by MPI",
               .wins = "as fast as the library's datatype engine",

@@ -1,6 +1,8 @@
 /* Within a node nothing is exchanged: each rank reads its part of its neighbours' columns out of
  * their shared fields and writes it straight back, one copy each way.  What goes to other nodes
- * takes the way of shm. */
+ * takes the way of shm.
+ *
+ * Costs no message within a node, a message between each two nodes; one copy within a node. */
 #include "node_exchange.h"
 
 #include <stdlib.h>
@@ -8,7 +10,7 @@
 typedef struct {
     bx_plan *plan;
     bx_node_exchange *off_node; /* NULL on a single node */
-} state;
+} direct_state;
 
 static double bytes(const bx_geometry *g, int rank, bool published)
 {
@@ -29,7 +31,7 @@ static void *create(bx_plan *plan, int leaders)
         if (off_node) bx_node_exchange_destroy(off_node);
         return NULL;
     }
-    state *self = bx_memory_alloc(1, sizeof *self);
+    direct_state *self = bx_memory_alloc(1, sizeof *self);
     self->plan = plan;
     self->off_node = off_node;
     return self;
@@ -46,7 +48,7 @@ static int neighbour(const bx_plan *plan, int n)
 /* Forward: the node's half-transformed fields are ready to be read.  Inverse: they are written. */
 static void start(void *me, bx_direction way, int slot)
 {
-    state *self = me;
+    direct_state *self = me;
     const bx_plan *plan = self->plan;
     if (!self->off_node) {
         bx_shared_sync(&plan->halves, plan->node);
@@ -59,7 +61,7 @@ static void start(void *me, bx_direction way, int slot)
 
 static void repack(void *me, const bx_plane_part *part)
 {
-    state *self = me;
+    direct_state *self = me;
     const bx_plan *plan = self->plan;
     for (int n = 0; n < bx_geometry_node_size(plan->geometry, plan->node_index); n++) {
         int p = neighbour(plan, n);
@@ -71,12 +73,12 @@ static void repack(void *me, const bx_plane_part *part)
 
 static void destroy(void *me)
 {
-    state *self = me;
+    direct_state *self = me;
     if (self->off_node) bx_node_exchange_destroy(self->off_node);
     free(self);
 }
 
-const bx_method bx_method_direct = {
+const bx_transpose_method bx_transpose_method_direct = {
     .about = {.name = "direct",
               .summary =
                   "ranks read and write their neighbours' columns; one rank per node exchanges",

@@ -1,7 +1,10 @@
 /* Node-aggregated exchange by messages alone: MPI_Gatherv to the node's root, MPI_Alltoallv between
  * roots, MPI_Scatterv, with a repacking before and after (Bethune 2010, section 4.3; Plummer and
  * Refson 2004).  The root copies blocks within a node, which section 5.1.1 names and leaves undone;
- * as published it exchanges them like all others. */
+ * as published it exchanges them like all others.
+ *
+ * Costs a message between each two nodes, and two of each rank with its root; a byte that changes
+ * its node is sent up to three times; the root copies all of its node before and after. */
 #include "method.h"
 
 #include "charge.h"
@@ -29,7 +32,7 @@ typedef struct {
      * node as sent, from each node for each rank as received; of blocks that stay, where they were
      * gathered. */
     size_t *next, *next_sent, *next_received, *stays; /* stays [rank from][rank to] */
-} state;
+} gather_scatter_state;
 
 /* Elements that one rank sends to another; 0 to itself. */
 static size_t length(const bx_geometry *g, bx_direction way, int from, int to)
@@ -50,16 +53,17 @@ static void count_nodes(const bx_plan *plan, bool planes, int *elements)
 {
     const bx_geometry *g = plan->geometry;
     int me = plan->node_index;
-    bx_several all = bx_several_create(g, me, bx_geometry_node_size(g, me), planes);
+    bx_rank_group_share all =
+        bx_rank_group_share_create(g, me, bx_geometry_node_size(g, me), planes);
     for (int p = 0; p < g->ranks; p++) {
-        elements[g->node_of[p]] += (int)bx_several_elements(&all, p);
+        elements[g->node_of[p]] += (int)bx_rank_group_share_elements(&all, p);
         if (g->node_of[p] == me) elements[me] -= (int)bx_geometry_block(g, BX_FORWARD, p, p);
     }
     if (!plan->published) elements[me] = 0; /* stays here */
-    bx_several_free(&all);
+    bx_rank_group_share_free(&all);
 }
 
-static void lay_out(state *self, bx_direction way)
+static void lay_out(gather_scatter_state *self, bx_direction way)
 {
     const bx_plan *plan = self->plan;
     const bx_geometry *g = plan->geometry;
@@ -105,10 +109,10 @@ static size_t larger(size_t a, size_t b) { return a > b ? a : b; }
 
 static double bytes(const bx_geometry *g, int rank, bool published)
 {
-    bx_exchanged x = bx_method_exchanged(g, rank);
+    bx_exchanged x = bx_transpose_method_exchanged(g, rank);
     int node = g->node_of[rank];
     double size = bx_geometry_node_size(g, node),
-           each = bx_method_buffers(2, fmax(x.columns, x.planes));
+           each = bx_transpose_method_buffers(2, fmax(x.columns, x.planes));
     if (bx_geometry_ranks(g, node)[0] != rank) return each;
     double all = bx_geometry_node_elements(g, node), own = 0;
     for (int i = 0; i < (int)size; i++) {
@@ -116,7 +120,7 @@ static double bytes(const bx_geometry *g, int rank, bool published)
         own += (double)bx_geometry_block(g, BX_FORWARD, r, r);
     }
     double stays = published ? own : bx_geometry_node_inside(g, node);
-    return each + bx_method_buffers(2, all - own + all - stays) +
+    return each + bx_transpose_method_buffers(2, all - own + all - stays) +
            g->nodes * (2 * (4 + size) * sizeof(int) + (1 + size) * sizeof(size_t)) +
            size * (8 * sizeof(int) + (1 + size) * sizeof(size_t)) +
            4.0 * BX_MPI_MESSAGE * (size + g->nodes);
@@ -124,7 +128,7 @@ static double bytes(const bx_geometry *g, int rank, bool published)
 
 static void *create(bx_plan *plan, int leaders)
 {
-    state *self = bx_memory_alloc(1, sizeof *self);
+    gather_scatter_state *self = bx_memory_alloc(1, sizeof *self);
     self->plan = plan;
     MPI_Comm_split(plan->team, plan->node_rank == 0 ? 0 : MPI_UNDEFINED, plan->node_index,
                    &self->roots);
@@ -165,7 +169,7 @@ static void copy_block(bx_complex *to, size_t *to_at, const bx_complex *from, si
 
 /* Gathered blocks in the order of the exchange.  Blocks between ranks of one node do not leave the
  * root, unless as published. */
-static void reorder_gathered(state *self, bx_direction way)
+static void reorder_gathered(gather_scatter_state *self, bx_direction way)
 {
     const bx_plan *plan = self->plan;
     const bx_geometry *g = plan->geometry;
@@ -191,7 +195,7 @@ static void reorder_gathered(state *self, bx_direction way)
 
 /* Exchanged blocks, and those that stay, in the order of the scatter: by the rank that they come
  * from.  Ranks of a node that follow each other are copied in a row. */
-static void reorder_received(state *self, bx_direction way)
+static void reorder_received(gather_scatter_state *self, bx_direction way)
 {
     const bx_plan *plan = self->plan;
     const bx_geometry *g = plan->geometry;
@@ -215,7 +219,7 @@ static void reorder_received(state *self, bx_direction way)
     }
 }
 
-static void at_root(state *self, bx_direction way)
+static void at_root(gather_scatter_state *self, bx_direction way)
 {
     const layout *l = &self->layouts[way];
     bx_run *run = self->plan->run;
@@ -231,7 +235,8 @@ static void at_root(state *self, bx_direction way)
 }
 
 /* The half-transformed field without my own block, which stands in its midst. */
-static void copy_half(const state *self, bx_complex *half, bx_complex *buffer, bool out)
+static void copy_half(const gather_scatter_state *self, bx_complex *half, bx_complex *buffer,
+                      bool out)
 {
     const bx_plan *plan = self->plan;
     size_t before = (size_t)plan->lengths.half_at[plan->rank];
@@ -245,7 +250,7 @@ static void copy_half(const state *self, bx_complex *half, bx_complex *buffer, b
 
 static void start(void *me, bx_direction way, int slot)
 {
-    state *self = me;
+    gather_scatter_state *self = me;
     const bx_plan *plan = self->plan;
     const layout *l = &self->layouts[way];
     bool forward = way == BX_FORWARD;
@@ -267,13 +272,13 @@ static void start(void *me, bx_direction way, int slot)
 
 static void repack(void *me, const bx_plane_part *part)
 {
-    const state *self = me;
+    const gather_scatter_state *self = me;
     bx_plan_repack_all(self->plan, part, part->way == BX_FORWARD ? self->scatter : self->gather);
 }
 
 static void destroy(void *me)
 {
-    state *self = me;
+    gather_scatter_state *self = me;
     for (int way = 0; way < 2; way++) {
         layout *l = &self->layouts[way];
         BX_FREE(l->gather, l->gather_at, l->scatter, l->scatter_at);
@@ -290,7 +295,7 @@ static void destroy(void *me)
     BX_FREE(self->next, self->next_sent, self->next_received, self->stays, self);
 }
 
-const bx_method bx_method_gather_scatter = {
+const bx_transpose_method bx_transpose_method_gather_scatter = {
     .about = {.name = "gather-scatter",
               .summary = "gather to one root per node, exchange between roots, scatter",
               .wins = "the messages of shm without shared memory; pays for two more copies",

@@ -1,4 +1,7 @@
-/* Bands in a pipeline: while one band's MPI_Ialltoallv is under way, the next is transformed. */
+/* Bands in a pipeline: while one band's MPI_Ialltoallv is under way, the next is transformed.
+ *
+ * Costs messages, bytes and copies as alltoallv, and buffers for two bands.  MPI may move data only
+ * inside of its calls, of which there are none during a transform. */
 #include "method.h"
 
 #include <stdlib.h>
@@ -7,17 +10,18 @@ typedef struct {
     bx_plan *plan;
     bx_complex *blocks[2][BX_SLOTS]; /* [bx_direction][slot] on the side of the planes */
     MPI_Request request[2][BX_SLOTS];
-} state;
+} overlap_state;
 
 static double bytes(const bx_geometry *g, int rank, bool published)
 {
-    bx_exchanged x = bx_method_exchanged(g, rank);
-    return bx_method_buffers(2 * BX_SLOTS, x.planes) + BX_SLOTS * bx_method_in_flight(g);
+    bx_exchanged x = bx_transpose_method_exchanged(g, rank);
+    return bx_transpose_method_buffers(2 * BX_SLOTS, x.planes) +
+           BX_SLOTS * bx_transpose_method_in_flight(g);
 }
 
 static void *create(bx_plan *plan, int leaders)
 {
-    state *self = bx_memory_alloc(1, sizeof *self);
+    overlap_state *self = bx_memory_alloc(1, sizeof *self);
     self->plan = plan;
     for (int way = 0; way < 2; way++)
         for (int slot = 0; slot < BX_SLOTS; slot++) {
@@ -29,32 +33,32 @@ static void *create(bx_plan *plan, int leaders)
 
 static void start(void *me, bx_direction way, int slot)
 {
-    state *self = me;
+    overlap_state *self = me;
     bx_plan_alltoallv(self->plan, way, bx_plan_half(self->plan, way, slot, self->plan->rank),
                       self->blocks[way][slot], &self->request[way][slot]);
 }
 
 static void finish(void *me, bx_direction way, int slot)
 {
-    state *self = me;
+    overlap_state *self = me;
     MPI_Wait(&self->request[way][slot], MPI_STATUS_IGNORE);
 }
 
 static void repack(void *me, const bx_plane_part *part)
 {
-    const state *self = me;
+    const overlap_state *self = me;
     bx_plan_repack_all(self->plan, part, self->blocks[part->way][part->slot]);
 }
 
 static void destroy(void *me)
 {
-    state *self = me;
+    overlap_state *self = me;
     for (int way = 0; way < 2; way++)
         for (int slot = 0; slot < BX_SLOTS; slot++) fftw_free(self->blocks[way][slot]);
     free(self);
 }
 
-const bx_method bx_method_overlap = {
+const bx_transpose_method bx_transpose_method_overlap = {
     .about = {.name = "overlap",
               .summary = "bands in a pipeline: MPI_Ialltoallv of one behind the FFTs of another",
               .wins = "hides the network where MPI progresses by itself; needs two bands or more",

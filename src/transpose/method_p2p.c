@@ -1,7 +1,9 @@
 /* Non-blocking point-to-point between the pairs of ranks that have data (Bethune 2010, section 4).
  * As published (section 5.1.1) copies hide behind transfer: a block is sent when it is packed, and
  * unpacked when it has come; on the side of the planes where a rank has one thread.  Without
- * `published` copies are made in cache, plane by plane, as for every method. */
+ * `published` copies are made in cache, plane by plane, as for every method.
+ *
+ * Costs a message per pair of ranks with data; each byte once; one copy, as published two. */
 #include "method.h"
 
 enum { TAG = 1 };
@@ -18,19 +20,20 @@ typedef struct {
     int receives, sends;   /* so far */
     bool hides;            /* copies on the side of the planes */
     bool awaited;          /* what is to be unpacked there */
-} state;
+} p2p_state;
 
 static double bytes(const bx_geometry *g, int rank, bool published)
 {
-    bx_exchanged x = bx_method_exchanged(g, rank);
+    bx_exchanged x = bx_transpose_method_exchanged(g, rank);
     double messages = x.column_peers + x.plane_peers, most = fmax(x.column_peers, x.plane_peers);
-    return bx_method_buffers(1, x.planes + published * x.all_columns) + BX_MPI_MESSAGE * messages +
-           most * (2 * sizeof(MPI_Request) + sizeof(int)) + messages * sizeof(int);
+    return bx_transpose_method_buffers(1, x.planes + published * x.all_columns) +
+           BX_MPI_MESSAGE * messages + most * (2 * sizeof(MPI_Request) + sizeof(int)) +
+           messages * sizeof(int);
 }
 
 /* Each rank sends to its neighbour first, so that not all send to one; receives are in the order in
  * which they come, from the last. */
-static void list_peers(state *self, bool planes)
+static void list_peers(p2p_state *self, bool planes)
 {
     const bx_plan *plan = self->plan;
     const int *length = planes ? plan->lengths.plane_length : plan->lengths.half_length;
@@ -45,7 +48,7 @@ static void list_peers(state *self, bool planes)
 
 static void *create(bx_plan *plan, int leaders)
 {
-    state *self = bx_memory_alloc(1, sizeof *self);
+    p2p_state *self = bx_memory_alloc(1, sizeof *self);
     self->plan = plan;
     for (int planes = 0; planes < 2; planes++) list_peers(self, planes);
     self->most = self->count[0] > self->count[1] ? self->count[0] : self->count[1];
@@ -58,7 +61,7 @@ static void *create(bx_plan *plan, int leaders)
     return self;
 }
 
-static void receive(state *self, int i, bx_direction way, int slot)
+static void receive(p2p_state *self, int i, bx_direction way, int slot)
 {
     const bx_plan *plan = self->plan;
     const bx_lengths *l = &plan->lengths;
@@ -71,7 +74,7 @@ static void receive(state *self, int i, bx_direction way, int slot)
               MPI_C_DOUBLE_COMPLEX, p, TAG, plan->team, &self->requests[self->receives++]);
 }
 
-static void send(state *self, int i, bx_direction way, int slot)
+static void send(p2p_state *self, int i, bx_direction way, int slot)
 {
     const bx_plan *plan = self->plan;
     const bx_lengths *l = &plan->lengths;
@@ -85,7 +88,7 @@ static void send(state *self, int i, bx_direction way, int slot)
 
 static void start(void *me, bx_direction way, int slot)
 {
-    state *self = me;
+    p2p_state *self = me;
     bool sent = self->hides && way == BX_INVERSE; /* by repack */
     self->receives = 0;
     for (int i = 0; i < self->count[way == BX_FORWARD]; i++) receive(self, i, way, slot);
@@ -94,7 +97,7 @@ static void start(void *me, bx_direction way, int slot)
 }
 
 /* Returns whose block has come, or -1 after the last. */
-static int next_peer(state *self)
+static int next_peer(p2p_state *self)
 {
     int i;
     MPI_Waitany(self->receives, self->requests, &i, MPI_STATUS_IGNORE);
@@ -103,7 +106,7 @@ static int next_peer(state *self)
 
 static void finish(void *me, bx_direction way, int slot)
 {
-    state *self = me;
+    p2p_state *self = me;
     self->awaited = self->hides && way == BX_FORWARD;
     if (self->awaited) return;
     if (self->packed && way == BX_INVERSE)
@@ -114,7 +117,7 @@ static void finish(void *me, bx_direction way, int slot)
 
 static void repack(void *me, const bx_plane_part *part)
 {
-    state *self = me;
+    p2p_state *self = me;
     const bx_plan *plan = self->plan;
     bool forward = part->way == BX_FORWARD;
     if (forward ? !self->awaited : !self->hides || part->last < plan->my_planes) {
@@ -139,13 +142,13 @@ static void repack(void *me, const bx_plane_part *part)
 
 static void destroy(void *me)
 {
-    state *self = me;
+    p2p_state *self = me;
     fftw_free(self->blocks);
     fftw_free(self->packed);
     BX_FREE(self->peers[0], self->peers[1], self->requests, self->source, self);
 }
 
-const bx_method bx_method_p2p = {
+const bx_transpose_method bx_transpose_method_p2p = {
     .about = {.name = "p2p",
               .summary = "MPI_Isend and MPI_Irecv between the pairs of ranks that have data",
               .wins = "no message without data: ahead of alltoallv on few ranks, or few columns",

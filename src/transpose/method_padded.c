@@ -1,5 +1,7 @@
 /* All blocks padded to the largest, so that MPI_Alltoall will do, which has a logarithmic algorithm
- * for short messages; real data first, padding last (Bethune 2010, section 4.2). */
+ * for short messages; real data first, padding last (Bethune 2010, section 4.2).
+ *
+ * Costs a message to each other rank, each as long as the longest; one copy, as published two. */
 #include "method.h"
 
 /* Bytes of a block up to which MPI_Alltoall has a copy of all: J. Bruck et al., IEEE Trans.
@@ -13,7 +15,7 @@ typedef struct {
     bx_complex *packed;  /* as published, a copy of it, which is exchanged */
     bx_complex *blocks;  /* on the side of the planes */
     size_t *row_at;      /* [planes of all ranks] */
-} state;
+} padded_state;
 
 /* A block for each rank.  Padding is sent, so it has a value. */
 static bx_complex *create_blocks(const bx_plan *plan)
@@ -27,14 +29,14 @@ static bx_complex *create_blocks(const bx_plan *plan)
 
 static double bytes(const bx_geometry *g, int rank, bool published)
 {
-    double blocks = bx_method_buffers(1, (double)g->largest_block * g->ranks);
+    double blocks = bx_transpose_method_buffers(1, (double)g->largest_block * g->ranks);
     return (3 + published) * blocks + fmin(blocks, (double)BRUCK * g->ranks) +
-           (double)(sizeof(size_t)) * g->plane_first[g->ranks] + bx_method_in_flight(g);
+           (double)(sizeof(size_t)) * g->plane_first[g->ranks] + bx_transpose_method_in_flight(g);
 }
 
 static void *create(bx_plan *plan, int leaders)
 {
-    state *self = bx_memory_alloc(1, sizeof *self);
+    padded_state *self = bx_memory_alloc(1, sizeof *self);
     const bx_geometry *g = plan->geometry;
     self->plan = plan;
     self->block = (int)g->largest_block;
@@ -52,12 +54,12 @@ static void *create(bx_plan *plan, int leaders)
 /* Columns are transformed straight into padded blocks, and out of them. */
 static bx_rows rows(void *me, bx_direction way, int slot)
 {
-    const state *self = me;
+    const padded_state *self = me;
     int side = self->plan->swapped[slot] ? !way : way;
     return (bx_rows){self->half[side], self->row_at};
 }
 
-static void copy_packed(const state *self, bx_complex *to, const bx_complex *from)
+static void copy_packed(const padded_state *self, bx_complex *to, const bx_complex *from)
 {
     const bx_plan *plan = self->plan;
     for (int p = 0; to != from && p < plan->geometry->ranks; p++)
@@ -68,7 +70,7 @@ static void copy_packed(const state *self, bx_complex *to, const bx_complex *fro
 
 static void start(void *me, bx_direction way, int slot)
 {
-    state *self = me;
+    padded_state *self = me;
     bx_complex *half = rows(me, way, slot).base, *sent = self->packed ? self->packed : half;
     if (way == BX_FORWARD) copy_packed(self, sent, half);
     MPI_Alltoall(way == BX_FORWARD ? sent : self->blocks, self->block, MPI_C_DOUBLE_COMPLEX,
@@ -80,21 +82,21 @@ static void start(void *me, bx_direction way, int slot)
 /* My own block goes through MPI_Alltoall too, which copies it. */
 static void repack(void *me, const bx_plane_part *part)
 {
-    const state *self = me;
+    const padded_state *self = me;
     for (int p = 0; p < self->plan->geometry->ranks; p++)
         bx_plan_repack(self->plan, part, p, self->blocks + (size_t)self->block * (size_t)p);
 }
 
 static void destroy(void *me)
 {
-    state *self = me;
+    padded_state *self = me;
     for (int way = 0; way < 2; way++) fftw_free(self->half[way]);
     fftw_free(self->blocks);
     fftw_free(self->packed);
     BX_FREE(self->row_at, self);
 }
 
-const bx_method bx_method_padded = {
+const bx_transpose_method bx_transpose_method_padded = {
     .about = {.name = "padded",
               .summary = "blocks padded to one size, MPI_Alltoall between all ranks",
               .wins = "ahead of alltoallv once blocks are under about 1 kB; pays for the padding",

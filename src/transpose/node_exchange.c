@@ -20,8 +20,8 @@ typedef struct {
 struct bx_node_exchange {
     bx_plan *plan;
     int leaders;
-    bool padded, own_node, am_leader;
-    bool in_place;            /* blocks of the own node are read where they were written */
+    bool padded, moves_own_node, am_leader;
+    bool reads_where_written; /* blocks of the own node are read where they were written */
     MPI_Comm peers;           /* the leaders of my slice, one per node, in node order */
     size_t block, node_block; /* padded sizes */
     size_t largest;           /* ranks of a node */
@@ -40,13 +40,14 @@ static int slice(const bx_node_exchange *self, int k, int size)
 
 /* The first ranks of my node whose elements are summed: those before me, with me, those before my
  * slice, with it, and all. */
-enum { BEFORE_ME, WITH_ME, BEFORE_SLICE, WITH_SLICE, ALL, SUMS };
+enum { BEFORE_ME, WITH_ME, BEFORE_SLICE, WITH_SLICE, ALL, OFFSETS };
 
 /* Lays out the blocks between my node and another, which begin at `base`; returns their end.  A
  * buffer is [rank to][rank from]: of those for one rank I send the part behind the ranks before me,
  * and what comes for me stands behind all that comes for ranks before me. */
-static size_t lay_out_node(bx_node_exchange *self, side *s, bool sent, const bx_several sums[SUMS],
-                           int node, size_t base, bool led)
+static size_t lay_out_node(bx_node_exchange *self, side *s, bool sent,
+                           const bx_rank_group_share sums[OFFSETS], int node, size_t base,
+                           bool i_am_leader)
 {
     const bx_plan *plan = self->plan;
     const bx_geometry *g = plan->geometry;
@@ -55,18 +56,18 @@ static size_t lay_out_node(bx_node_exchange *self, side *s, bool sent, const bx_
     size_t largest = self->largest, next = base, count = 0, offset = base;
     for (int i = 0; i < ranks && !sent; i++) {
         int peer = bx_geometry_ranks(g, node)[i];
-        next += (size_t)bx_several_elements(&sums[BEFORE_ME], peer);
-        if (!led) continue;
-        size_t before = (size_t)bx_several_elements(&sums[BEFORE_SLICE], peer);
+        next += (size_t)bx_rank_group_share_elements(&sums[BEFORE_ME], peer);
+        if (!i_am_leader) continue;
+        size_t before = (size_t)bx_rank_group_share_elements(&sums[BEFORE_SLICE], peer);
         offset += before;
-        count += (size_t)bx_several_elements(&sums[WITH_SLICE], peer) - before;
+        count += (size_t)bx_rank_group_share_elements(&sums[WITH_SLICE], peer) - before;
     }
     size_t all = 0;
     for (int i = 0; i < ranks; i++) {
         int peer = bx_geometry_ranks(g, node)[i];
-        size_t before = (size_t)bx_several_elements(&sums[BEFORE_ME], peer),
-               own = (size_t)bx_several_elements(&sums[WITH_ME], peer) - before,
-               of_node = (size_t)bx_several_elements(&sums[ALL], peer),
+        size_t before = (size_t)bx_rank_group_share_elements(&sums[BEFORE_ME], peer),
+               own = (size_t)bx_rank_group_share_elements(&sums[WITH_ME], peer) - before,
+               of_node = (size_t)bx_rank_group_share_elements(&sums[ALL], peer),
                place = sent ? next + before : next;
         if (self->padded)
             place = base + self->block * (sent ? (size_t)i * largest + (size_t)k
@@ -77,7 +78,7 @@ static size_t lay_out_node(bx_node_exchange *self, side *s, bool sent, const bx_
         next += sent ? of_node : own;
         all += of_node;
     }
-    if (led) s->count[node] = (int)count, s->offset[node] = (int)offset;
+    if (i_am_leader) s->count[node] = (int)count, s->offset[node] = (int)offset;
     return base + (self->padded ? self->node_block : all);
 }
 
@@ -88,28 +89,29 @@ static void lay_out_side(bx_node_exchange *self, layout *l, bool sent, bool plan
     side *s = sent ? &l->send : &l->receive;
     int me = plan->node_rank, here = plan->node_index, size = bx_geometry_node_size(g, here);
     int my_slice = self->am_leader ? me : 0;
-    int counts[SUMS] = {me, me + 1, slice(self, my_slice, size), slice(self, my_slice + 1, size),
-                        size};
-    bx_several sums[SUMS];
-    for (int i = 0; i < SUMS; i++) sums[i] = bx_several_create(g, here, counts[i], planes);
+    int counts[OFFSETS] = {me, me + 1, slice(self, my_slice, size), slice(self, my_slice + 1, size),
+                           size};
+    bx_rank_group_share sums[OFFSETS];
+    for (int i = 0; i < OFFSETS; i++)
+        sums[i] = bx_rank_group_share_create(g, here, counts[i], planes);
     s->peers = !planes ? bx_geometry_plane_ranks(g) : plan->my_planes > 0 ? g->ranks : 0;
     BX_ALLOC((size_t)s->peers, s->at);
     BX_ALLOC((size_t)g->nodes, s->count, s->offset);
     for (int n = 0; n < g->nodes; n++) {
-        bool mine = n == here, stays = mine && self->in_place;
+        bool mine = n == here, stays = mine && self->reads_where_written;
         if (sent && mine) l->own = s->total;
         size_t base = stays && !sent ? l->own : s->total, end = base;
         if (!mine && !bx_geometry_nodes_meet(g, planes ? n : here, planes ? here : n)) {
             s->offset[n] = (int)base;
             end += self->padded ? self->node_block : 0;
-        } else if (!mine || self->own_node)
+        } else if (!mine || self->moves_own_node)
             end = lay_out_node(self, s, sent, sums, n, base, self->am_leader && !stays);
-        if (mine && (!self->own_node || (stays && !sent)))
+        if (mine && (!self->moves_own_node || (stays && !sent)))
             s->total += self->padded ? self->node_block : 0; /* nobody's */
         else
             s->total = end;
     }
-    for (int i = 0; i < SUMS; i++) bx_several_free(&sums[i]);
+    for (int i = 0; i < OFFSETS; i++) bx_rank_group_share_free(&sums[i]);
 }
 
 static void lay_out(bx_node_exchange *self, bx_direction way)
@@ -118,7 +120,7 @@ static void lay_out(bx_node_exchange *self, bx_direction way)
     lay_out_side(self, &self->layouts[way], false, way == BX_FORWARD);
 }
 
-double bx_node_exchange_bytes(const bx_geometry *g, int rank, bool padded, bool own_node,
+double bx_node_exchange_bytes(const bx_geometry *g, int rank, bool padded, bool moves_own_node,
                               bool published)
 {
     int node = g->node_of[rank];
@@ -126,21 +128,22 @@ double bx_node_exchange_bytes(const bx_geometry *g, int rank, bool padded, bool 
         4.0 * sizeof(int) * (g->ranks + 2.0 * g->nodes) + 2.0 * BX_MPI_MESSAGE * g->nodes;
     if (bx_geometry_ranks(g, node)[0] != rank) return tables;
     double largest = bx_geometry_largest_node(g), all = bx_geometry_node_elements(g, node),
-           inside = bx_geometry_node_inside(g, node), sent = own_node ? all : all - inside,
-           received = own_node && published ? all : all - inside;
+           inside = bx_geometry_node_inside(g, node), sent = moves_own_node ? all : all - inside,
+           received = moves_own_node && published ? all : all - inside;
     if (padded) sent = received = (double)g->largest_block * largest * largest * g->nodes;
-    return tables + bx_method_buffers(SETS, sent + received);
+    return tables + bx_transpose_method_buffers(SETS, sent + received);
 }
 
-bx_node_exchange *bx_node_exchange_create(bx_plan *plan, int leaders, bool padded, bool own_node)
+bx_node_exchange *bx_node_exchange_create(bx_plan *plan, int leaders, bool padded,
+                                          bool moves_own_node)
 {
     const bx_geometry *g = plan->geometry;
     bx_node_exchange *self = bx_memory_alloc(1, sizeof *self);
     self->plan = plan;
     self->leaders = leaders;
     self->padded = padded;
-    self->own_node = own_node;
-    self->in_place = !plan->published;
+    self->moves_own_node = moves_own_node;
+    self->reads_where_written = !plan->published;
     self->block = (size_t)g->largest_block;
     self->largest = (size_t)bx_geometry_largest_node(g);
     self->node_block = self->block * self->largest * self->largest;
@@ -188,7 +191,7 @@ static bool through_buffer(const bx_node_exchange *self, int peer)
 {
     const bx_plan *plan = self->plan;
     bool on_node = plan->geometry->node_of[peer] == plan->node_index;
-    return peer != plan->rank && (self->own_node || !on_node);
+    return peer != plan->rank && (self->moves_own_node || !on_node);
 }
 
 static bx_complex *block_for(const bx_node_exchange *self, bx_direction way, int peer)
@@ -199,8 +202,8 @@ static bx_complex *block_for(const bx_node_exchange *self, bx_direction way, int
 static bx_complex *block_from(const bx_node_exchange *self, bx_direction way, int peer)
 {
     bool on_node = self->plan->geometry->node_of[peer] == self->plan->node_index;
-    bx_complex *from =
-        on_node && self->in_place ? self->send[self->unpacking] : self->receive[self->unpacking];
+    bx_complex *from = on_node && self->reads_where_written ? self->send[self->unpacking]
+                                                            : self->receive[self->unpacking];
     return from + self->layouts[way].receive.at[peer];
 }
 
@@ -212,7 +215,7 @@ static void between_nodes(bx_node_exchange *self, bx_direction way)
     bx_shared_sync(&self->buffers, plan->node);
     self->unpacking = self->packing;
     self->packing = (self->packing + 1) % SETS;
-    if (plan->geometry->nodes == 1 && self->in_place) return;
+    if (plan->geometry->nodes == 1 && self->reads_where_written) return;
     if (self->am_leader && self->padded)
         MPI_Alltoall(send, (int)self->node_block, MPI_C_DOUBLE_COMPLEX, receive,
                      (int)self->node_block, MPI_C_DOUBLE_COMPLEX, self->peers);
@@ -254,7 +257,7 @@ void bx_node_exchange_repack(void *me, const bx_plane_part *part)
             bx_plan_repack(plan, part, p,
                            part->way == BX_FORWARD ? block_from(self, BX_FORWARD, p)
                                                    : block_for(self, BX_INVERSE, p));
-        else if (self->own_node)
+        else if (self->moves_own_node)
             bx_plan_repack_own(plan, part);
     }
 }
@@ -270,14 +273,14 @@ void bx_node_exchange_repack(void *me, const bx_plane_part *part)
     {                                                                                              \
         return bx_node_exchange_create(plan, leaders_of, padded, true);                            \
     }                                                                                              \
-    const bx_method bx_method_##id = {.about = {__VA_ARGS__},                                      \
-                                      .applicable = fits,                                          \
-                                      .bytes = bytes_##id,                                         \
-                                      .create = create_##id,                                       \
-                                      .start = bx_node_exchange_start,                             \
-                                      .repack = bx_node_exchange_repack,                           \
-                                      .destroy = bx_node_exchange_destroy,                         \
-                                      .count = counted};
+    const bx_transpose_method bx_transpose_method_##id = {.about = {__VA_ARGS__},                  \
+                                                          .applicable = fits,                      \
+                                                          .bytes = bytes_##id,                     \
+                                                          .create = create_##id,                   \
+                                                          .start = bx_node_exchange_start,         \
+                                                          .repack = bx_node_exchange_repack,       \
+                                                          .destroy = bx_node_exchange_destroy,     \
+                                                          .count = counted};
 
 /* One rank per node (Bethune 2010, section 4.1). */
 METHOD(shm, 1, false, bx_geometry_nodes_fit, bx_count_nodes, .name = "shm",

@@ -39,11 +39,20 @@ typedef struct {
     size_t plane_total;
 } bx_lengths;
 
-/* The half-transformed field stands between the two: columns after the forward or before the
- * inverse transform along them, laid out [length][columns of the rank], so that what goes to or
- * comes from a rank is contiguous: a row per plane, of the rank's columns that cross it.  Methods
- * exchange between it and the planes.  A second exchange has a plan of its own, whose columns are
- * the planes of the first. */
+/* A rank's columns a, b and c, of four points; ranks 0 and 1 have two planes each:
+ *
+ *     columns               half             exchange      planes of rank 0, [y][x]
+ *   a  | 0 1 2 3 |     0 | a b c | rank 0                   0  . . . .     1  . . . .
+ *   b  | 0 1 2 3 |     1 | a b c | rank 0   --------->         . a b .        . a b .
+ *   c  | 0 1 2 3 |     2 | a b c | rank 1   a b c a b c        . . c .        . . c .
+ *       [c][length]    3 | a b c | rank 1                      . d e .        . d e .
+ *   FFTs along rows       [length][c]                       FFTs along y and x
+ *
+ * The half-transformed field has a row per plane, of the rank's columns that cross it: what goes to
+ * or comes from a rank is contiguous, and blocks are in rank order.  Methods exchange between it
+ * and the planes, where d and e have come from other ranks; "repack" copies blocks to their places
+ * there.  The inverse goes the same way back.  A second exchange has a plan of its own, whose
+ * columns are the planes of the first. */
 typedef struct bx_plan {
     bx_run *run;
     MPI_Comm team; /* ranks that share this grid */

@@ -111,9 +111,9 @@ static void report_counts(const bx_transpose_state *t, bx_run *run, bx_json *det
     }
     bx_run_note(run, "%s   bytes (padding)", head);
     bx_json *json = bx_json_object(details, "counts");
-    for (int m = 0; m < bx_method_count; m++) {
+    for (int m = 0; m < bx_transpose_method_count; m++) {
         if (!t->methods[m]) continue;
-        const bx_method *method = bx_methods[m];
+        const bx_transpose_method *method = bx_transpose_methods[m];
         char line[256], cell[64];
         bx_counts here = bx_transpose_planned_counts(t, m, BX_FORWARD);
         snprintf(cell, sizeof cell, "%.0f (%.0f)", here.messages, here.off_node_messages);

@@ -10,7 +10,7 @@
 
 typedef struct {
     bx_plan *plan; /* of one exchange */
-    const bx_method *method;
+    const bx_transpose_method *method;
     void *self;
     bool ffts;
     const double *field; /* factor of real space, NULL: 1 */
@@ -18,7 +18,7 @@ typedef struct {
 
 /* ---- a method, for all exchanges of a transform ---- */
 
-bx_exchange *bx_exchange_create(bx_plan *plan, const bx_method *method, int leaders)
+bx_exchange *bx_exchange_create(bx_plan *plan, const bx_transpose_method *method, int leaders)
 {
     void *self = method->create(plan, leaders);
     if (!self) return NULL;
@@ -39,8 +39,8 @@ void bx_exchange_free(bx_exchange *x)
     free(x);
 }
 
-bool bx_exchange_applicable(const bx_run *run, const bx_geometry *g, const bx_method *method,
-                            char *why, size_t why_size)
+bool bx_exchange_applicable(const bx_run *run, const bx_geometry *g,
+                            const bx_transpose_method *method, char *why, size_t why_size)
 {
     int applicable = true;
     *why = '\0';
@@ -52,7 +52,7 @@ bool bx_exchange_applicable(const bx_run *run, const bx_geometry *g, const bx_me
     return applicable;
 }
 
-bx_exchanged bx_method_exchanged(const bx_geometry *g, int rank)
+bx_exchanged bx_transpose_method_exchanged(const bx_geometry *g, int rank)
 {
     double own = (double)bx_geometry_block(g, BX_FORWARD, rank, rank);
     double all = (double)bx_geometry_columns(g, rank) * g->length, columns = all - own,
@@ -61,15 +61,16 @@ bx_exchanged bx_method_exchanged(const bx_geometry *g, int rank)
                           fmin(planes, g->ranks)};
 }
 
-double bx_exchange_bytes(const bx_geometry *g, const bx_method *method, int rank, bool published)
+double bx_exchange_bytes(const bx_geometry *g, const bx_transpose_method *method, int rank,
+                         bool published)
 {
     double bytes = 0;
     for (; g; g = g->inner) bytes += method->bytes(g, rank, published);
     return bytes;
 }
 
-bx_counts bx_exchange_counts(const bx_geometry *g, const bx_method *method, bx_direction way,
-                             int leaders)
+bx_counts bx_exchange_counts(const bx_geometry *g, const bx_transpose_method *method,
+                             bx_direction way, int leaders)
 {
     bx_counts sum = {0};
     for (; g; g = g->inner) {
@@ -93,7 +94,7 @@ static void lap(const job *j, size_t phase)
 
 /* ---- columns: between their field and the half-transformed one ---- */
 
-bx_rows bx_transform_rows(const bx_plan *plan, const bx_method *method, void *self,
+bx_rows bx_transform_rows(const bx_plan *plan, const bx_transpose_method *method, void *self,
                           bx_direction way, int slot)
 {
     if (method->rows) return method->rows(self, way, slot);
@@ -354,10 +355,10 @@ void bx_transform_one(const bx_exchange *x, bx_direction way, int band, int slot
     if (way == BX_FORWARD) keep_in_step(&c);
 }
 
-int bx_transform_slots(const bx_method *method) { return method->lag + 1; }
+int bx_transform_slots(const bx_transpose_method *method) { return method->lag + 1; }
 
 /* On the way out, before the last exchange: from the columns into exchange n. */
-static void go_out(const chain *c, int n, int band, int slot)
+static void exchange_forward(const chain *c, int n, int band, int slot)
 {
     if (n > 0) {
         finish(&c->exchange[n - 1], BX_FORWARD, slot);
@@ -368,7 +369,7 @@ static void go_out(const chain *c, int n, int band, int slot)
 }
 
 /* Over real space. */
-static void turn_round(const job *last, int slot)
+static void apply_in_real_space(const job *last, int slot)
 {
     finish(last, BX_FORWARD, slot);
     if (last->ffts) {
@@ -381,7 +382,7 @@ static void turn_round(const job *last, int slot)
 }
 
 /* On the way back: from exchange n to the columns. */
-static void come_back(const chain *c, int n, int band, int slot)
+static void exchange_inverse(const chain *c, int n, int band, int slot)
 {
     finish(&c->exchange[n], BX_INVERSE, slot);
     columns_of(c, n, BX_INVERSE, band, slot);
@@ -395,31 +396,31 @@ static void come_back(const chain *c, int n, int band, int slot)
 
 /* The stages of a band, `lag` bands apart: out through each exchange, over real space, and back
  * through each.  With lag 0 a band is finished before the next begins. */
-static void pass(const chain *c, int bands)
+static void run_pipeline(const chain *c, int bands)
 {
-    const bx_method *method = c->exchange[0].method;
+    const bx_transpose_method *method = c->exchange[0].method;
     int slots = bx_transform_slots(method), stages = 2 * c->count + 1;
     for (int turn = 0; turn < bands + (stages - 1) * method->lag; turn++)
         for (int stage = 0; stage < stages; stage++) {
             int band = turn - stage * method->lag, slot = band % slots;
             if (band < 0 || band >= bands) continue;
             if (stage < c->count)
-                go_out(c, stage, band, slot);
+                exchange_forward(c, stage, band, slot);
             else if (stage == c->count)
-                turn_round(&c->exchange[c->count - 1], slot);
+                apply_in_real_space(&c->exchange[c->count - 1], slot);
             else
-                come_back(c, 2 * c->count - stage, band, slot);
+                exchange_inverse(c, 2 * c->count - stage, band, slot);
         }
 }
 
 void bx_transform_bands(const bx_exchange *x, bool ffts)
 {
     const chain c = link_exchanges(x, ffts, NULL);
-    pass(&c, x->plan->bands);
+    run_pipeline(&c, x->plan->bands);
 }
 
 void bx_transform_apply(const bx_exchange *x, int count, const double *field)
 {
     const chain c = link_exchanges(x, true, field);
-    pass(&c, count);
+    run_pipeline(&c, count);
 }

@@ -93,7 +93,7 @@ static void verify_exchange(bx_transpose_state *t, int method, bx_verification *
 {
     double wrong = 0;
     for (int band = 0; band < (bx_charge_is_hollow() ? 1 : 2); band++) {
-        int slot = band % bx_transform_slots(bx_methods[method]);
+        int slot = band % bx_transform_slots(bx_transpose_methods[method]);
         bx_transpose_input_fill_nan(t, method);
         bx_transpose_input_fill_half(t, method, band, slot);
         MPI_Barrier(t->team); /* neighbours may write my fields */
@@ -278,7 +278,7 @@ void bx_transpose_verify(void *state, size_t index, size_t point, bx_verificatio
 {
     bx_transpose_state *t = state;
     if (!bx_transpose_is_method(index)) {
-        int b = (int)index - bx_method_count;
+        int b = (int)index - bx_transpose_method_count;
         bx_verification_check(verification, "round trip", bx_baselines[b]->error(t->baselines[b]),
                               rounding(t), "of largest");
         return;
@@ -301,7 +301,8 @@ void bx_transpose_verify_exchanges(void *state, size_t index, size_t point,
     int64_t first = t->geometry->column_first[plan->rank];
     uint64_t field = bx_transpose_input_field(t, 0);
     double wrong = 0;
-    for (int slot = 0; slot < bx_transform_slots(bx_methods[index]) && slot < plan->bands; slot++)
+    for (int slot = 0; slot < bx_transform_slots(bx_transpose_methods[index]) && slot < plan->bands;
+         slot++)
         for (int z = 0; z < t->geometry->nz; z++)
             for (int s = 0; s < plan->my_columns; s++) {
                 bx_complex expected = bx_transpose_input_times(
@@ -364,7 +365,8 @@ static void plan_step(const bx_transpose_state *t, size_t method, double sent[4]
 {
     memset(sent, 0, 4 * sizeof *sent);
     for (int way = 0; way < 2 && t->plan->rank == 0; way++) {
-        bx_counts c = bx_exchange_counts(t->geometry, bx_methods[method], way, t->leaders);
+        bx_counts c =
+            bx_exchange_counts(t->geometry, bx_transpose_methods[method], way, t->leaders);
         double counts[4] = {c.messages, c.off_node_messages, c.bytes, c.off_node_bytes};
         for (int i = 0; i < 4; i++) sent[i] += t->plan->bands * counts[i];
     }
@@ -386,7 +388,7 @@ void bx_transpose_verify_promise(void *state, size_t index, size_t point, const 
                                  bx_verification *verification)
 {
     bx_transpose_state *t = state;
-    const bx_method *method = bx_methods[index];
+    const bx_transpose_method *method = bx_transpose_methods[index];
     double sent[4], *planned = t->planned[index], largest = 0;
     if (isnan(planned[0])) plan_step(t, index, planned);
     bx_shown_sent(shown, sent);

@@ -93,7 +93,7 @@ bool bx_charge_hollow_messages(bool hollow)
     return before;
 }
 
-void bx_charge_again(MPI_Comm team, double since, double times)
+void bx_charge_repeat(MPI_Comm team, double since, double times)
 {
     bx_charge_pay();
     double seconds = PMPI_Wtime() - since;
@@ -109,7 +109,7 @@ void bx_charge_pay(void)
     if (flops > 0) smpi_execute_flops(flops);
 }
 
-void bx_charge_meet(MPI_Fint team)
+void bx_charge_synchronise(MPI_Fint team)
 {
     bx_charge_pay();
     bx_at_once_meet(MPI_Comm_f2c(team));

@@ -97,7 +97,7 @@ void __wrap_pdsyr2k_(const char *u, const char *t, const int *n, const int *k, c
 {
     if (panel.group == 0) return;
     __real_pdsyr2k_(u, t, n, k, x, a, ia, ja, da, b, ib, jb, db, y, c, ic, jc, dc, l1, l2);
-    if (panel.group > 1) bx_charge_again(MPI_COMM_WORLD, panel.since, panel.group - 1);
+    if (panel.group > 1) bx_charge_repeat(MPI_COMM_WORLD, panel.since, panel.group - 1);
 }
 
 /* ---- divide and conquer ---- */

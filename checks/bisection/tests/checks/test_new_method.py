@@ -24,7 +24,7 @@ def tree(tmp_path_factory):
     folder = root / "src" / "transpose"
     # One file ...
     text = (folder / "method_p2p.c").read_text()
-    text = text.replace("bx_method_p2p", "bx_method_example").replace('"p2p"', '"example"')
+    text = re.sub(r'(?<=method_)p2p\b|(?<=")p2p(?=")', "example", text)
     (folder / "method_example.c").write_text(text)
     declared = re.search(r',\s+\.calls = "[^"]*"', text)[0]
     silent = text.replace("example", "silent").replace(declared, "")
