@@ -162,7 +162,7 @@ def bounds(earlier: np.ndarray, suspects: float, shared: np.ndarray | None = Non
     level = (np.nansum(earlier, axis=1)[:, None] - earlier) / (n - 1)[:, None]
     least = math.log1p(LIMITS.slower_margin)
     alone = far[(earlier > np.maximum(worst, level + least)) & (far > 0)]
-    chance = min(suspects / len(n), LIMITS.suspect_nights)
+    chance = min(suspects / max(len(n), LIMITS.together), LIMITS.suspect_nights)
     reach = _reach(alone, suspects * earlier.shape[1])
     beyond = np.maximum(reach, -scipy.special.stdtrit(n - 1, chance))
     limit = mean + beyond * size * np.sqrt(1 + 1 / n) + shared[:, -1]
