@@ -231,9 +231,9 @@ void bx_run_sleep_barrier(MPI_Comm comm);
 void bx_verification_check(bx_verification *verification, const char *name, double error,
                            double tolerance, const char *unit);
 
-/* The same of what was sent or copied, which dry runs verify too: they skip arithmetic alone. */
-void bx_verification_check_sent(bx_verification *verification, const char *name, double error,
-                                double tolerance, const char *unit);
+/* The same, also in dry runs, which skip arithmetic alone: of what was sent or copied. */
+void bx_verification_check_always(bx_verification *verification, const char *name, double error,
+                                  double tolerance, const char *unit);
 
 /* Adds one count, "files" for example: `shown` must be at least `least` and at most `most`, what
  * the method's name promises in terms that do not depend on how it is done.  INFINITY: no upper

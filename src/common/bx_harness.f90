@@ -12,7 +12,7 @@ module bx_harness
   private
 
   public :: bx_agree, bx_block_steps, bx_case, bx_case_given, bx_case_is, bx_check, &
-    bx_check_count, bx_check_sent, bx_choice_t, bx_claim_file, bx_claim_memory, bx_claim_time, &
+    bx_check_count, bx_check_always, bx_choice_t, bx_claim_file, bx_claim_memory, bx_claim_time, &
     bx_comm, bx_detail, bx_file_close, bx_file_open, bx_file_put, bx_fortran_sees_nan, &
     bx_integer_option, bx_kernel_t, bx_lap, bx_largest, bx_memory_used, bx_metric, &
     bx_metric_value, bx_node_of, bx_note, bx_one_of, bx_option_t, bx_passed, bx_real_option, &
@@ -291,7 +291,7 @@ module bx_harness
     end subroutine c_check
 
     subroutine c_check_sent(verification, name, error, tolerance, unit) &
-      bind(C, name="bx_verification_check_sent")
+      bind(C, name="bx_verification_check_always")
       import :: c_char, c_double, c_ptr
       implicit none (type, external)
       type(c_ptr), value :: verification
@@ -590,13 +590,13 @@ contains
   end subroutine bx_check
 
   !> The same of what was sent, which dry runs verify too.
-  subroutine bx_check_sent(verification, name, error, tolerance, unit)
+  subroutine bx_check_always(verification, name, error, tolerance, unit)
     type(c_ptr), intent(in) :: verification
     character(*), intent(in) :: name, unit
     real(c_double), intent(in) :: error, tolerance
     call c_check_sent(verification, trim(name)//c_null_char, error, tolerance, &
                       trim(unit)//c_null_char)
-  end subroutine bx_check_sent
+  end subroutine bx_check_always
 
   !> Adds one count: `shown` must be from `least` to `most`, as the method's name promises; also in
   !> dry runs.  huge(most): no upper limit.  Every rank adds the same names in the same order.

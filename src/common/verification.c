@@ -59,11 +59,11 @@ void bx_verification_check(bx_verification *verification, const char *name, doub
                            double tolerance, const char *unit)
 {
     if (!bx_charge_is_hollow())
-        bx_verification_check_sent(verification, name, error, tolerance, unit);
+        bx_verification_check_always(verification, name, error, tolerance, unit);
 }
 
-void bx_verification_check_sent(bx_verification *verification, const char *name, double error,
-                                double tolerance, const char *unit)
+void bx_verification_check_always(bx_verification *verification, const char *name, double error,
+                                  double tolerance, const char *unit)
 {
     add(verification, (bx_outcome){.error = error, .tolerance = tolerance}, name, unit);
 }

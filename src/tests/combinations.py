@@ -148,7 +148,8 @@ def main(folder: str, jobs: str, *wanted: str) -> int:
     table.read(HERE / "combinations.ini")
     for row in table.values():
         for key, value in table[row.get("like", row.name)].items():
-            row.setdefault(key, value)
+            if row.get(key) == table.defaults().get(key):
+                row[key] = value
     names = table.sections()
     if unknown := sorted({*wanted} - {"--all", *names}):
         print(f"unknown: {' '.join(unknown)}; there are --all, {', '.join(names)}", file=sys.stderr)

@@ -154,7 +154,7 @@ static void check_shares(int ranks)
 
 /* ---- objects of several ranks in one process ---- */
 
-enum { MOST_RANKS = 4, STEPS = 6, MOST_SENT = 4096 };
+enum { MOST_RANKS = 4, STEPS = 6, MOST_SENT = 4096, MOST_ROUNDS = 1000000 };
 
 void __wrap_bx_run_lap(bx_run *run, size_t phase);
 void __wrap_bx_run_lap(bx_run *run, size_t phase) {} /* no clock */
@@ -202,7 +202,7 @@ static uint64_t positions_of(int ranks)
     const int64_t cells[3] = {9, 9, 9}, patches[3] = {3, 3, 3};
     bx_lattice l = lattice_of(400, cells, patches);
     uint64_t draw = 1, hash = 0;
-    int64_t left = 1;
+    int64_t left = 1, rounds = 0;
     for (int r = 0; r < ranks; r++) {
         hosts[r].run = (bx_run){.rank = r, .size = ranks, .threads = 1};
         bx_objects_create(&hosts[r].objects, &hosts[r].run, &l, STEPS);
@@ -210,14 +210,14 @@ static uint64_t positions_of(int ranks)
         bx_objects_begin(&hosts[r].objects, false);
         bx_objects_start(&hosts[r].objects, STEPS);
     }
-    while (left > 0) {
+    while (left > 0 && rounds++ < MOST_ROUNDS) {
         left = 0;
         draw = bx_random_hash(draw, 0);
         if (queued > 0) deliver(draw);
         bx_objects_run(&hosts[draw / 7 % (uint64_t)ranks].objects);
         for (int r = 0; r < ranks; r++) left += hosts[r].objects.events_left;
     }
-    CHECK(queued == 0);
+    CHECK(left == 0 && queued == 0);
     for (int r = 0; r < ranks; r++) {
         bx_objects *o = &hosts[r].objects;
         CHECK(bx_objects_idle(o) && o->wrong_forces == 0);

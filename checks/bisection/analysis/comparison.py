@@ -15,7 +15,7 @@ from bisection.analysis.judging import CHANGED, judge_rows
 from bisection.analysis.model import Comparison, Row, Suspect, Undecided
 from bisection.analysis.noise import mean_variance
 from bisection.analysis.observations import Key, Observations, rows_of
-from bisection.analysis.outlying import mark_outliers
+from bisection.analysis.outlying import mark_outliers, retested
 from bisection.analysis.power import STEPS, Power
 from bisection.analysis.upgrade import set_against
 from bisection.core.format import some
@@ -34,7 +34,7 @@ from bisection.core.thresholds import LIMITS
 from bisection.core.units import COUNTED
 from bisection.core.verdicts import COMPARED, Scope, Verdict
 from bisection.store.database import Session, Store
-from bisection.store.selection import left_out
+from bisection.store.selection import SLOWER, left_out
 
 # Facts that differ from night to night.
 VARYING = {"nodes", "clock"}
@@ -81,7 +81,6 @@ def compare(
     control: re.Pattern[str] | None = None,
     name: re.Pattern[str] | None = None,
     suspects: Sequence[Suspect] | None = None,
-    retest: bool = False,
 ) -> Comparison:
     """Compares two groups of stored sessions.
 
@@ -92,7 +91,6 @@ def compare(
         aa: sessions of the same state of the machine as `before`.
         control: a pattern of further metrics that measure the cores alone.
         suspects: slow nodes; None: by the times of `after`.
-        retest: what is slower than in all earlier sessions can be measured again.
     """
     sides = [Observations(store, side) for side in (before, after)]
     rows, samples = rows_of(sides[0], sides[1], name)
@@ -100,8 +98,10 @@ def compare(
         row.control = row.control or bool(control and control.search(f"{row.test} {row.metric}"))
     findings, power = judge_rows(rows, samples, (before, after))
     since_last = {change.what for change in changes(before[-1:], after)}
-    by_chance = LIMITS.suspects if retest else LIMITS.suspects_alone
-    mark_outliers(rows, samples, sides[1].lost, bool(since_last - VARYING), by_chance)
+    mark_outliers(rows, samples, sides[1].lost, bool(since_last - VARYING))
+    if all(session.tags.get(SLOWER) == "confirmed" for session in after):
+        for row in retested(rows):
+            row.outlier = True
     times = {row.key: row for row in rows if row.absolute and row.low is not None}
     context = Context(aa_noise(store, before, aa, name), times)
     for row in rows:

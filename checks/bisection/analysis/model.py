@@ -44,6 +44,7 @@ class Row(MetricId):
     high: float | None = None
     p: float | None = None  # p-value of such a difference, adjusted for the table
     outlier: bool = False  # one session outside of what the earlier ones showed
+    again: bool = False  # perhaps: to be measured again where that is possible
     limit: float | None = None  # beyond it, a session is slower than all earlier ones
     seen: float | None = None  # what was set beside it, though others may have had the cores
     shared: int = 0  # the times of its launch, where it is beyond what they share

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 import numpy as np
 import scipy  # its parts load when they are used
 
-from bisection.analysis.statistics import HUGE, medians, scale
+from bisection.analysis.statistics import HUGE, medians, scale, tail_index
 from bisection.core.thresholds import LIMITS
 
 TINY = 1e-5  # standard deviation of the logarithm: no time is known better
@@ -100,7 +100,7 @@ class Tails:
         self.all = np.sort(self.own[np.isfinite(self.own)])
         top = np.maximum(self.all[-max(len(self.all) // 200, 10) :], TINY)
         self.start, self.share = top[0], len(top) / len(self.all)
-        self.power = 1 / max(float(np.mean(np.log(top / top[0]))), 0.1)
+        self.power = 1 / tail_index(top)
 
     def scores(self, row: int, off: np.ndarray) -> np.ndarray:
         """Normal scores of nights of a metric that are so many scales off."""

@@ -1,8 +1,7 @@
-"""Finds outliers of one session among all earlier ones, and those that a retest confirms.
+"""Finds metrics of one session that are slower or faster than all earlier ones say.
 
-A metric is one if it is further from its earlier values than their noise explains. Each earlier
-value beside the others of its metric shows how far the metrics of a usual session are. README.md,
-"One night and the earlier ones", has the rules.
+Each earlier value beside the others of its metric shows how far the metrics of a usual session are.
+README.md, "One night and the earlier ones", has the rules.
 """
 
 import math
@@ -15,7 +14,7 @@ import scipy  # its parts load when they are used
 
 from bisection.analysis.model import Row
 from bisection.analysis.observations import Jobs, Key
-from bisection.analysis.statistics import exp, medians
+from bisection.analysis.statistics import exp, medians, tail_index
 from bisection.core.identity import POINT
 from bisection.core.reasons.performance import Unlike
 from bisection.core.thresholds import LIMITS
@@ -30,17 +29,15 @@ def mark_outliers(
     samples: Sequence[tuple[Jobs, Jobs]],
     lost: Mapping[Key, Sequence[float]],
     environment_changed: bool = False,
-    suspects: float = LIMITS.suspects_alone,
 ) -> None:
-    """Marks the rows in which few new sessions are outside of all earlier ones, and notes with each
-    the value that was judged, and beyond which one it is slower.
+    """Marks the rows in which few new sessions are outside of all earlier ones, and those that may
+    be; notes with each the value that was judged, and beyond which one it is measured again.
 
     Args:
         rows, samples: a judged table, and of each row the jobs before and after.
         lost: values after from launches whose cores others had: they count where there are no
             others, as nothing that is slow may pass for that reason alone.
         environment_changed: a fact is another one than before: a change is more probable.
-        suspects: how many metrics of a usual session are marked as slower by chance.
     """
     open_rows, earlier_values = [], []
     for row, (was, now) in zip(rows, samples, strict=True):
@@ -56,21 +53,23 @@ def mark_outliers(
     values = [[median(was.get(session, none)) for session in sessions] for was in earlier_values]
     earlier = sign[:, None] * np.log(values)
     new = sign * np.log([row.seen or math.nan for row in open_rows])
-    more = LIMITS.suspects_changed if environment_changed else 1.0
+    more = LIMITS.outliers_changed if environment_changed else 1.0
     level = np.nanmean(earlier, axis=1)
     nights = np.column_stack([earlier, new]) - level[:, None]
-    shared, together = _shared(open_rows, nights, more * LIMITS.suspects_alone)
-    bound = bounds(earlier, more * suspects, shared)
-    slower, alike = new > bound, new > level + together
-    faster = -new > bounds(-earlier, LIMITS.suspects_alone)
+    shared, together = _shared(open_rows, nights, more)
+    limits = limits_of(earlier, LIMITS.retested, more, shared)
+    alike, again = new > level + together, new > limits
+    sure = new > limits_of(earlier, LIMITS.outliers, more, shared)
+    faster = -new > limits_of(-earlier, LIMITS.outliers)
     times = Counter(row.identity[:LAUNCH] for row in open_rows if _is_time(row))
     for line, row in enumerate(open_rows):
-        row.limit = exp(sign[line] * bound[line])
+        row.limit = exp(sign[line] * limits[line])
         if alike[line]:
             row.shared = times[row.identity[:LAUNCH]]
             row.shared_limit = exp(sign[line] * (level[line] + together[line]))
-            row.limit = row.limit if slower[line] else row.shared_limit
-        row.outlier = bool(slower[line] or alike[line] or faster[line])
+            row.limit = row.limit if again[line] else row.shared_limit
+        row.again = bool(again[line] or alike[line])
+        row.outlier = bool(sure[line] or alike[line] or faster[line])
     _leave_baselines(open_rows, new - level)
 
 
@@ -78,9 +77,7 @@ def _is_time(row: Row) -> bool:
     return row.absolute and not row.control
 
 
-def _shared(
-    rows: Sequence[Row], nights: np.ndarray, suspects: float
-) -> tuple[np.ndarray, np.ndarray]:
+def _shared(rows: Sequence[Row], nights: np.ndarray, more: float) -> tuple[np.ndarray, np.ndarray]:
     """What the times of a launch share, of a kernel, and of a partition: their medians.
 
     Returns of each metric what its launch shares, [metrics, nights], and above its level the bound
@@ -91,7 +88,7 @@ def _shared(
     Args:
         nights: the earlier ones and the new one, from the metrics' levels, logarithms of costs,
             [metrics, nights]; NaN: a session did not measure.
-        suspects: how many of these groups are beyond by chance.
+        more: times as many of these groups are beyond by chance.
     """
     shared, together = np.zeros(nights.shape), np.full(len(nights), np.inf)
     groups = defaultdict(list)
@@ -103,7 +100,7 @@ def _shared(
     if not several:
         return shared, together
     shifts = np.array([medians(nights[lines], 0) for _, lines in several])
-    limits = bounds(shifts[:, :-1], suspects)
+    limits = limits_of(shifts[:, :-1], LIMITS.outliers, more)
     low, high = np.nanmin(shifts[:, :-1], axis=1), np.nanmax(shifts[:, :-1], axis=1)
     usual = np.clip(shifts[:, -1], low, high + LIMITS.wider * (high - low))
     for number, (name, lines) in enumerate(several):
@@ -120,11 +117,12 @@ def _leave_baselines(rows: Sequence[Row], moved: np.ndarray) -> None:
     costs, [metrics]."""
     times = {row.key: cost for row, cost in zip(rows, moved, strict=True) if row.absolute}
     for row, ratio in zip(rows, moved, strict=True):
-        if row.outlier and row.unit == "ratio":
+        if (row.outlier or row.again) and row.unit == "ratio":
             point = POINT.search(row.metric)
             time = times.get((*row.identity, f"time{point[0] if point else ''}"))
             if time is not None and time / ratio < LIMITS.baseline_part:
-                row.outlier, row.baseline_moved = False, True
+                row.outlier = row.again = False
+                row.baseline_moved = True
 
 
 def _is_open(row: Row) -> bool:
@@ -135,14 +133,16 @@ def _is_open(row: Row) -> bool:
     return enough and not unlike and row.unit not in COUNTED and row.base not in FEW_SAMPLES
 
 
-def bounds(earlier: np.ndarray, suspects: float, shared: np.ndarray | None = None) -> np.ndarray:
+def limits_of(
+    earlier: np.ndarray, by_chance: float, more: float = 1.0, shared: np.ndarray | None = None
+) -> np.ndarray:
     """The cost of each metric beyond which one more session is slower than the earlier ones,
-    [metrics]: as many of a table are, if the session is like these, by chance. Each earlier value
-    beside the others of its metric shows how far that is.
+    [metrics]. As many of a table are, if the session is like these.
 
     Args:
         earlier: logarithms of costs, [metrics, sessions]; NaN where a session did not measure.
-        suspects: how many metrics of a session.
+        by_chance: how many metrics of a usual session.
+        more: times as many.
         shared: what metrics share, with the new session, [metrics, sessions + 1]: they are judged
             beside it.
     """
@@ -159,11 +159,11 @@ def bounds(earlier: np.ndarray, suspects: float, shared: np.ndarray | None = Non
     far = np.sqrt(part) * apart / np.fmax(np.sqrt(left), finest)
     ranked = np.sort(np.where(known, earlier, -np.inf), axis=1)
     worst = np.where(earlier == ranked[:, -1:], ranked[:, -2:-1], ranked[:, -1:])
-    level = (np.nansum(earlier, axis=1)[:, None] - earlier) / (n - 1)[:, None]
+    others = (np.nansum(earlier, axis=1)[:, None] - earlier) / (n - 1)[:, None]
     least = math.log1p(LIMITS.slower_margin)
-    alone = far[(earlier > np.maximum(worst, level + least)) & (far > 0)]
-    chance = min(suspects / max(len(n), LIMITS.together), LIMITS.suspect_nights)
-    reach = _reach(alone, suspects * earlier.shape[1])
+    alone = far[(earlier > np.maximum(worst, others + least)) & (far > 0)]
+    reach = _reach(alone, more * by_chance * earlier.shape[1])
+    chance = more * min(by_chance / max(len(n), LIMITS.together), LIMITS.outlier_nights)
     beyond = np.maximum(reach, -scipy.special.stdtrit(n - 1, chance))
     limit = mean + beyond * size * np.sqrt(1 + 1 / n) + shared[:, -1]
     return np.maximum.reduce([limit, ranked[:, -1], np.nanmean(earlier, axis=1) + least])
@@ -174,12 +174,21 @@ def _reach(values: np.ndarray, count: float) -> float:
     top = np.sort(values)[::-1][: max(int(count) + 1, LIMITS.tail_values)]
     if len(top) <= count:
         return 0.0
-    power = 1 / max(float(np.mean(np.log(top / top[-1]))), 0.1)
-    return float(top[-1] * (len(top) / count) ** (1 / power))
+    return float(top[-1] * (len(top) / count) ** tail_index(top))
+
+
+def retested(rows: Sequence[Row]) -> list[Row]:
+    """Those that may be slower than in all earlier sessions, the worst first."""
+    return _worst([row for row in rows if row.again])
 
 
 def slower(rows: Sequence[Row]) -> list[Row]:
-    rows = [row for row in rows if row.outlier and (row.excess or 0.0) > 1]
+    """Those that are slower than in all earlier sessions, the worst first."""
+    return _worst([row for row in rows if row.outlier])
+
+
+def _worst(rows: Sequence[Row]) -> list[Row]:
+    rows = [row for row in rows if (row.excess or 0.0) > 1]
     return sorted(rows, key=lambda row: -(row.excess or 0.0))
 
 

@@ -23,7 +23,7 @@ Launch = tuple[str | int, ...]  # kernel, case, layout, system, partition, envir
 class Plan:
     """The launches to retest, and why. They are in the order of their worst metric."""
 
-    outliers: Mapping[Launch, list[Row]]  # launch -> its rows, the worst first
+    slower: Mapping[Launch, list[Row]]  # launch -> rows that may be, the worst first
     budget: float  # s
     failed: list[TestResult] = field(default_factory=list)  # by their bounds
     # In which a node looks slow, and no other launch shows whether it is.
@@ -33,6 +33,7 @@ class Plan:
     chosen: list[Launch] = field(default_factory=list)
     control: Launch | None = None  # the shortest unchanged launch of its partition
     why: str = ""  # why there is no retest: failed | off
+    elsewhere: bool = False  # every second turn is on other nodes
 
     @property
     def seconds(self) -> float:
@@ -40,7 +41,8 @@ class Plan:
 
     @property
     def repeats(self) -> int:
-        if self.unusual.keys().isdisjoint(self.chosen) or not self._turn:
+        is_open = self.elsewhere or not self.unusual.keys().isdisjoint(self.chosen)
+        if not is_open or not self._turn:
             return LIMITS.retest_turns
         turns = int((self.budget - LIMITS.retest_start) / self._turn)
         return min(max(turns, LIMITS.retest_turns), LIMITS.retest_most)
@@ -73,7 +75,7 @@ def plan(
         place = (row.system, row.partition, row.environ)
         return (kernels.get(row.check, row.check), row.case, row.layout, *place)
 
-    outliers = grouped(rows, launch_of)
+    slower = grouped(rows, launch_of)
     failed = [case for case in verdict.cases if case.verdict == Verdict.FAIL]
     is_hopeless = bool(verdict.failures) or not all(case.by_bounds for case in failed)
     failed = [] if is_hopeless else failed  # no retest mends what else is wrong
@@ -87,9 +89,9 @@ def plan(
     seconds = {case.launch[:-1]: case.seconds for case in verdict.cases if case.fixture}
     worse = grouped(unusual, launch_of)
     worse = {launch: points for launch, points in worse.items() if launch in seconds}
-    launches = dict.fromkeys([*(case.launch[:-1] for case in failed), *nodes, *outliers, *worse])
+    launches = dict.fromkeys([*(case.launch[:-1] for case in failed), *nodes, *slower, *worse])
     cost = {launch: seconds.get(launch, 0.0) for launch in launches}
-    agenda = Plan(outliers, budget, failed, nodes, worse, cost)
+    agenda = Plan(slower, budget, failed, nodes, worse, cost)
     if is_hopeless or verdict.end:
         agenda.why = "failed"
     elif not budget:

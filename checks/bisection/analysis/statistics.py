@@ -29,6 +29,11 @@ def scale(away: np.ndarray, axis: int = 0) -> np.ndarray:
     return MAD * medians(np.abs(away), axis)
 
 
+def tail_index(top: np.ndarray) -> float:
+    """Of the power law of the largest values, and no less than 0.1 (Hill 1975)."""
+    return max(float(np.mean(np.log(top / top.min()))), 0.1)
+
+
 def exp(logarithm: float) -> float:
     """The exponential; of what would be no number, one that is."""
     return math.exp(min(max(logarithm, -HUGE), HUGE))

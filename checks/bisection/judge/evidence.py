@@ -81,14 +81,9 @@ class Evidence:
 
 
 def of_nights(
-    evidence: Evidence,
-    store: Store,
-    run: RunVerdict,
-    against: str | None = None,
-    retest: bool = False,
+    evidence: Evidence, store: Store, run: RunVerdict, against: str | None = None
 ) -> Evidence:
-    """Adds a run that is stored beside other sessions, by default the earlier ones of its kind;
-    `retest`: launches of it can be measured again.
+    """Adds a run that is stored beside other sessions, by default the earlier ones of its kind.
 
     Raises:
         SelectionError: the run is not stored.
@@ -105,7 +100,7 @@ def of_nights(
     evidence = count_nights(evidence, store, run)
     if not before:
         return evidence
-    comparison = compare(store, before, now, suspects=nodes, retest=retest)
+    comparison = compare(store, before, now, suspects=nodes)
     since = tuple(changes(before[-1:], now))
     return replace(evidence, comparison=comparison, changes=since, since=before[-1].start)
 

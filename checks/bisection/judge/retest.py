@@ -37,20 +37,19 @@ class Rerun:
     def value(self) -> float:
         return geometric_mean(self.values)
 
-    def outside(self, low: float, high: float, least: float | None = None) -> list[str] | None:
+    def outside(self, low: float, high: float, mostly: bool = False) -> list[str] | None:
         """Returns None if the retest is within these limits, [] if it is outside on all nodes, and
-        the run's nodes if it is outside only on them. `least`: the part of its launches that must
-        be outside; None: their mean must."""
+        the run's nodes if it is outside only on them. `mostly`: most of its launches are, two on
+        the run's nodes, and not only their mean."""
         first = set(self.hosts[0])
         sides: dict[bool, list[bool]] = {True: [], False: []}  # on the same nodes, on others
         for value, hosts in zip(self.values, self.hosts, strict=True):
             sides[not first or bool(first & {*hosts})].append(not low <= value <= high)
-        if sides[False] and all(sides[True]) and not any(sides[False]):
+        enough = len(sides[True]) >= (LIMITS.retest_turns if mostly else 1)
+        if enough and sides[False] and all(sides[True]) and not any(sides[False]):
             return [*self.hosts[0]]
-        if least is None:
-            return None if low <= self.value <= high else []
-        beyond = sum(map(sum, sides.values()))
-        return [] if beyond >= least * len(self.values) else None
+        beyond = sum(map(sum, sides.values())) >= LIMITS.again * len(self.values)
+        return [] if (beyond if mostly else not low <= self.value <= high) else None
 
 
 class Reruns:
@@ -188,31 +187,37 @@ def rule(verdict: RunVerdict, evidence: Evidence) -> RunVerdict:
     outliers: list[Outlier] = []
     remarks: list[Reason] = []
     refuted: dict[Launch, list[Row]] = {}
-    for launch, rows in plan.outliers.items():
-        known = [row for row in rows if row.key in reruns.values]
+    for launch, rows in plan.slower.items():
+        again = {row.key: reruns.metric(row.key, row.better, row.absolute) for row in rows}
+        known = [  # one launch confirms nothing
+            (row, now)
+            for row in rows
+            if (now := again[row.key]) and len(now.values) >= LIMITS.retest_turns
+        ]
         confirmed: list[Slower] = []
         alike: list[Slower] = []
         still = 0
-        for row in known:
-            now = reruns.metric(row.key, row.better, row.absolute) or Rerun()
+        for row, now in known:
             for limit in filter(None, (row.limit, row.shared_limit)):
                 low, high = (0.0, limit) if row.better == "lower" else (limit, math.inf)
-                if (nodes := now.outside(low, high, LIMITS.again)) is not None:
-                    reason = Slower(**moved_values(row), rerun=now.value, nodes=tuple(nodes))
+                if (nodes := now.outside(low, high, mostly=True)) is not None:
+                    rerun = median(now.values)
+                    reason = Slower(**moved_values(row), rerun=rerun, nodes=tuple(nodes))
                     (alike if limit == row.shared_limit else confirmed).append(reason)
                     still += bool(row.shared)
                     break
         # What times share is in half of them again.
-        if alike and 2 * still >= max(row.shared for row in known):
+        if alike and 2 * still >= max(row.shared for row, _ in known):
             confirmed += alike
         slower += confirmed
         if known and not confirmed:
-            refuted[launch] = known
+            refuted[launch] = [row for row, _ in known]
+        measured = {row.key for row, _ in known}
         why = plan.why or ("unmeasured" if launch in plan.chosen else "budget")
         outliers += [
             Outlier(**moved_values(row), why=why, seconds=plan.cost[launch], budget=plan.budget)
             for row in rows
-            if row.key not in reruns.values and not confirmed
+            if row.outlier and row.key not in measured and not confirmed
         ]
     if refuted:
         worst = max(row.excess or 0.0 for rows in refuted.values() for row in rows)

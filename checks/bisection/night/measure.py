@@ -65,7 +65,7 @@ def request_of_retest(
     tests = []
     for launch in agenda.chosen:
         # The tests of the checks by which it is suspected; of all, if its cores alone are.
-        checks = {row.check for row in agenda.outliers.get(launch, ())}
+        checks = {row.check for row in agenda.slower.get(launch, ())}
         if checks or launch in [*agenda.nodes, *agenda.unusual]:
             there = launches.get(launch, [])
             tests += [test for test in there if test.check in checks] or there

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from bisection import schedulers
 from bisection.analysis import rotation
-from bisection.analysis.outlying import slower
+from bisection.analysis.outlying import retested
 from bisection.analysis.retest_plan import disturbed, plan
 from bisection.core import paths
 from bisection.core.format import duration, plural
@@ -151,7 +151,7 @@ def conclude(
     with night.survives("network not judged"):
         night.learn(network.measured(night.evidence, store, night.verdict))
     if store and night.run.session:
-        compare(night, store, against, budget > 0)
+        compare(night, store, against)
         look_back(night, store)
     left = max(until - time.monotonic(), 0.0) if budget else 0.0
     chosen = retest(night, left, partitions, store)
@@ -169,11 +169,11 @@ def named(sessions: str | None) -> str | None:
         return ",".join(session.uuid for session in select(sessions, store))
 
 
-def compare(night: Night, store: Store, against: str | None, retest: bool = True) -> None:
+def compare(night: Night, store: Store, against: str | None) -> None:
     """Sets the run beside other sessions, by default the earlier ones of its kind. If they cannot
     be compared, that is a trouble of the run."""
     with night.survives():
-        night.learn(judged_by.of_nights(night.evidence, store, night.run, against, retest))
+        night.learn(judged_by.of_nights(night.evidence, store, night.run, against))
 
 
 def measure_disturbed(night: Night, until: float) -> None:
@@ -248,7 +248,7 @@ def retest(night: Night, budget: float, partitions: Partitions, store: Store | N
     comparison = night.evidence.comparison
     # The network is judged after the retest: what speaks against it is no reason for none.
     verdict = rule(night.run, replace(night.evidence, comparison=None, impacts=(), events=()))
-    rows = slower(comparison.rows) if comparison else []
+    rows = retested(comparison.rows) if comparison else []
     agenda = plan(rows, verdict, budget, night.evidence.unusual)
     night.learn(replace(night.evidence, retest=Retest(agenda)))
     if not agenda.chosen:
@@ -256,11 +256,12 @@ def retest(night: Night, budget: float, partitions: Partitions, store: Store | N
     asked = [part for part in partitions if part["fullname"] in verdict.request.nodes]
     choices = rotation.choose(asked, verdict.request.arguments, store) if asked else {}
     others = {name: choice.sets[0] for name, choice in choices.items()}
+    agenda.elsewhere = bool(others)
     launches = plural(len(agenda.chosen), "launch", "launches")
     whys = {
         "outside its limits": agenda.failed,
         "with a node that looks slow": agenda.nodes,
-        "slower than in all earlier sessions": agenda.outliers,
+        "slower than in all earlier sessions": agenda.slower,
         "with a metric that may have got worse": agenda.unusual.keys() & agenda.chosen,
     }
     why = " or ".join(text for text, chosen in whys.items() if chosen)

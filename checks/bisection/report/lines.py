@@ -11,13 +11,13 @@ WIDTH = max(40, min(WIDEST, shutil.get_terminal_size().columns))
 WORD = r"""(?:--?[a-z][\w-]* (?!-))?(?:[^\s'"]|'[^']*'|"[^"]*"|['"])+"""
 
 
-def fitting(text: str, further: str = "  ", indent: str = "") -> list[str]:
+def fitting(text: str, further: str = "  ", indent: str = "", width: int = WIDTH) -> list[str]:
     """A text as lines that there is room for; `further`: begins all but the first. Long words,
     commands in backquotes, and numbers with their units stay whole."""
     whole = re.sub(r"`[^`]*`|\d [a-zA-Z]", lambda part: part[0].replace(" ", "\0"), text)
     lines = textwrap.wrap(
         whole,
-        WIDTH,
+        width,
         initial_indent=indent,
         subsequent_indent=further,
         break_long_words=False,

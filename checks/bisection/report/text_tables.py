@@ -7,12 +7,22 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from bisection.analysis.model import Row
-from bisection.core.format import NONE, amount, before_after, finite, interval, short, some, times
+from bisection.core.format import (
+    NONE,
+    amount,
+    before_after,
+    finite,
+    interval,
+    plain,
+    short,
+    some,
+    times,
+)
 from bisection.core.grouping import grouped
 from bisection.core.reasons.base import clause
 from bisection.core.verdicts import COMPARED
 from bisection.report import words
-from bisection.report.lines import WIDTH, wrapped
+from bisection.report.lines import WIDTH, fitting
 from bisection.runs.run_verdict import TestResult
 
 
@@ -94,10 +104,11 @@ def noted(
     head, *lines = lines_of(items, columns_of, most)
     widest = max(map(len, lines), default=0)
     result = [head]
-    for item, line in zip(items, lines, strict=False):
+    for item, line in zip(items[:most], lines, strict=True):
         beside = f"{line:{widest}}  {(text := note(item))}".rstrip()
-        fits = not text or len(beside) <= WIDTH - 2  # indented
-        result += [beside] if fits else [line, *wrapped(text, indent="    ")]
+        room = WIDTH - 2  # indented
+        below = [line, *fitting(plain(text), "    ", "    ", room)]
+        result += below if text and len(beside) > room else [beside]
     return result
 
 

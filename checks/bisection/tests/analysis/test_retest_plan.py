@@ -18,6 +18,7 @@ from bisection.core.reasons.launches import ReframeText, Timeout
 from bisection.core.verdicts import BisectionError, Exit, Verdict
 from bisection.judge import decision, rule
 from bisection.judge.evidence import Evidence, Retest
+from bisection.judge.retest import Rerun
 from bisection.night import night as steps
 from bisection.night.measure import request_of_retest
 from bisection.report.exports import nodecheck
@@ -33,9 +34,10 @@ def run(times, disturbed=0.0, **more):
     return RunVerdict([*chain(*launches)], **more)
 
 
-def after(verdict, agenda, again=None):
-    """The verdict after a retest."""
-    return rule(verdict, Evidence(retest=Retest(agenda, again and rule(again))))
+def after(verdict, agenda, again=None, each=2):
+    """The verdict after a retest with `each` of these launches."""
+    again = again and rule(RunVerdict([*again.cases] * each))
+    return rule(verdict, Evidence(retest=Retest(agenda, again)))
 
 
 TIMES = {"a": 9e-3, "b": 3e-3, "c": 2e-3}
@@ -226,7 +228,7 @@ def test_what_was_within_its_bounds_fails_if_launches_of_the_retest_are_outside(
     verdict = RunVerdict([*launched(), *launched(case="b")])
     rows = [outlier("b" if of == "control" else "a", 1e-3)] if of != "unusual" else []
     agenda = plan(rows, verdict, 900, unusual(a=3.5) if of == "unusual" else ())
-    verdict = after(verdict, agenda, turns(*again))
+    verdict = after(verdict, agenda, turns(*again), each=1)
     assert (decision.of_run(verdict) == Exit.FAILED) is fails
     said = ["in the retest, transpose a mpi p2p: ratio is 1.45, allowed is 0.50..1.20"]
     assert list(map(clause, verdict.failures)) == said * fails
@@ -290,6 +292,20 @@ def test_what_the_retest_says(again, name, code):
     assert decision.of_run(verdict) == code
     tag = {"slower": "confirmed", "outliers": "outlier"}.get(name)
     assert verdict.tags.get(SLOWER) == tag
+
+
+@pytest.mark.parametrize(("sure", "code"), [(True, Exit.NOT_MEASURED), (False, Exit.OK)])
+@pytest.mark.parametrize(("budget", "again"), [(0, None), (900, run({"a": 1.3e-3}))])
+def test_one_launch_confirms_nothing_and_is_no_doubt_by_itself(budget, again, sure, code):
+    verdict, row = run(TIMES), outlier("a", 9e-3)
+    agenda = plan([replace(row, outlier=sure, again=True)], verdict, budget)
+    assert decision.of_run(after(verdict, agenda, again, each=1)) == code
+
+
+@pytest.mark.parametrize(("values", "nodes"), [((1.3, 1.0), None), ((1.3, 1.0) * 2, ["n1"])])
+def test_a_node_is_slow_alone_by_two_launches_on_it(values, nodes):
+    rerun = Rerun([*values], [("n1",), ("n3",)] * (len(values) // 2))
+    assert rerun.outside(0, 1.2, mostly=True) == nodes
 
 
 @pytest.mark.parametrize(("again", "slower"), [(4, 4), (2, 2), (1, 0)])

@@ -75,9 +75,9 @@ def retested(first, *second, rows=(), budget=900.0):
 
 
 def slower(*second, check="transpose", budget=900.0, first=None):
-    """Evidence of a time that looks slow, and of its retest."""
+    """Evidence of a time that looks slow, and of its retest: each part of it twice."""
     rows = [outlier(check=check)]
-    beside = retested(first or run(launched(check)), *second, rows=rows, budget=budget)
+    beside = retested(first or run(launched(check)), *second * 2, rows=rows, budget=budget)
     return replace(beside, comparison=Comparison([], [TONIGHT], rows), nights=9)
 
 
@@ -325,7 +325,7 @@ def test_every_form_says_the_same(name):
 
 
 def test_what_is_slower_is_measured_again_on_a_network_that_is_no_go(tmp_path, monkeypatch):
-    monkeypatch.setattr(steps, "measure_again", lambda *_: rule(SLOW))
+    monkeypatch.setattr(steps, "measure_again", lambda *_: rule(RunVerdict(SLOW.cases * 2)))
     known = replace(traffic(2.5), comparison=Comparison([], [TONIGHT], [outlier(), WORSE]))
     night = steps.Night(triage(SLOW), tmp_path, tmp_path, known)
     assert decision.of_run(night.verdict) == FAIL
@@ -482,7 +482,7 @@ def test_every_command_says_the_same(name, home, command_line, monkeypatch, caps
     times = LEVEL * np.repeat([asked.before, 1.0], [30, 9]) * np.exp(rng.normal(0, 0.005, 39))
     earlier = series(times)
     store(home / "store.db", earlier).close()
-    last, again = earlier[-1][0], asked.retest and rule(RunVerdict(asked.retest))
+    last, again = earlier[-1][0], asked.retest and rule(RunVerdict(asked.retest * 2))
     monkeypatch.setattr(steps, "measure_again", lambda *_: again)
     known = {"session": "tonight", "started": last["start"] + 86400, "tags": last["tags"]}
     run = RunVerdict(asked.cases, asked.troubles, request=Request("nightly", "lab"), **known)
