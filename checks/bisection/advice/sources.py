@@ -217,7 +217,7 @@ def stored(
     newest: dict[tuple[Any, ...], tuple[str, Parsed]] = {}
     left_out = 0
     for folder in map(Path, folders or [str(paths.home() / "results")]):
-        if not folder.is_dir():
+        if folders and not folder.is_dir():
             raise BisectionError(f"--from {folder}: no such folder")
         for path in sorted(folder.rglob("*.json")):
             if any(path.is_relative_to(other) for other in without):

@@ -49,7 +49,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     text = "wait up to this time for a quiet machine; if it stays busy, run nothing, exit with 3"
     add("--wait", type=seconds_of, metavar="DURATION", help=text)
     text = "start no launch later than this after the start of the run; launches that have not "
-    text += "started are BLOCKED"
+    text += "started are BLOCKED; such as 90s, 30m or 6h"
     add("--deadline", type=seconds_of, metavar="DURATION", help=text)
     text = "accept kernels that were built from other sources than this checkout's"
     add("--stale", action="store_true", help=text)

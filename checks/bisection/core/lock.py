@@ -1,5 +1,6 @@
 """One measurement at a time below a home: two would disturb each other."""
 
+import atexit
 import contextlib
 import errno
 import fcntl
@@ -51,6 +52,7 @@ def measure_alone() -> None:
         print(f"note: no locks below {path.parent}: a second run would not be noticed")
     _held[path] = file
     file.truncate(0)
+    atexit.register(file.truncate, 0)
     command = shlex.join(["bisection", *sys.argv[1:]])
     owner = f"pid {os.getpid()} on {socket.gethostname()} since {utc(time.time())}: {command}\n"
     with contextlib.suppress(OSError):  # it holds without its owner's name, too

@@ -187,7 +187,8 @@ def history_text(
     text = f"{plural(worse, 'metric')} worse" if worse else "no alarm"
     text += "" if all_metrics or not events else " (--metrics lists those of each event)"
     if not is_long:
-        text = f"a change of level needs {needed} sessions, the most that a metric has is {longest}"
+        text = f"a change of level needs {needed} sessions that measured it, and the most that a "
+        text += f"metric has is {longest} (disturbed launches do not count)"
     elif short:
         have = "has" if short == 1 else "have"
         text += f"; {plural(short, 'metric')} {have} fewer than {needed} sessions: not looked at"
