@@ -37,12 +37,13 @@ def gather(
     """The report on stored sessions, oldest first, with what is known beside them; `run` is the
     verdict on the newest, `of_run` whether the report is part of that run."""
     last = sessions[-1]
-    named = [{"uuid": s.uuid, "start": s.start} for s in sessions]
-    software = [last.facts.get(name) for name in ("compiler", "MPI", "libraries")]
+    named = group([{"uuid": s.uuid, "start": s.start} for s in sessions])
+    about = [named if len(sessions) > 1 else f"session {named}"]
+    about += filter(None, map(last.facts.get, ("compiler", "MPI", "libraries")))
     nodes = some((last.facts.get("nodes") or "").split(", "), 3)
     return Report(
         title=(last.tags.get("system") or "Bisection") + (f" on {nodes}" if nodes else ""),
-        about="; ".join(filter(None, (f"session {group(named)}", *software))),
+        about="; ".join(about),
         written=time.time(),
         evidence=evidence,
         predictions=[*predictions(store, sessions)],
