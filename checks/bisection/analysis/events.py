@@ -1,9 +1,9 @@
 """Events in the histories of all metrics: what changed together, since which night, with what.
 
 Levels are looked for in what all metrics share, in what each kernel shares beside that, and in
-each metric beside both (noise.py). What may have begun in the same night is
-one event for the worse, and one for the better. Their night is the median of what all evidence
-together makes probable, which is the estimate that errs by the fewest nights.
+each metric beside both (noise.py). What may have begun in the same night is one event for the
+worse, and one for the better. Their night is the median of what all evidence together makes
+probable, which is the estimate that errs by the fewest nights.
 """
 
 import math

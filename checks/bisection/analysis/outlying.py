@@ -48,7 +48,7 @@ def mark_outliers(
             earlier_values.append(was)
     if not open_rows:
         return
-    sign = np.array([1 if row.better == "lower" else -1 for row in open_rows])
+    sign = np.array([row.sign for row in open_rows])
     sessions, none = sorted({session for was in earlier_values for session in was}), (math.nan,)
     values = [[median(was.get(session, none)) for session in sessions] for was in earlier_values]
     earlier = sign[:, None] * np.log(values)

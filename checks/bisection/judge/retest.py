@@ -188,11 +188,11 @@ def rule(verdict: RunVerdict, evidence: Evidence) -> RunVerdict:
     remarks: list[Reason] = []
     refuted: dict[Launch, list[Row]] = {}
     for launch, rows in plan.slower.items():
-        again = {row.key: reruns.metric(row.key, row.better, row.absolute) for row in rows}
         known = [  # one launch confirms nothing
             (row, now)
             for row in rows
-            if (now := again[row.key]) and len(now.values) >= LIMITS.retest_turns
+            if (now := reruns.metric(row.key, row.better, row.absolute))
+            and len(now.values) >= LIMITS.retest_turns
         ]
         confirmed: list[Slower] = []
         alike: list[Slower] = []
