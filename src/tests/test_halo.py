@@ -1,6 +1,6 @@
 """bisection-halo as a user runs it: bits on every decomposition, orders of the schemes, faults.
 
-Usage: test_halo.py HALO FAULTY_HALO [unittest arguments]
+Usage: test_halo.py HALO FAULTY_HALO COUNTING_HALO [unittest arguments]
 """
 
 import contextlib
@@ -25,7 +25,7 @@ from kernel_run import (
     run,
 )
 
-HALO = FAULTY = ""
+HALO = FAULTY = COUNTING = ""
 ONCE = ("--repeats", "1", "--block", "3", "--warmup", "0")
 SMALL = ("pchan-24", "polcoms-48", "thor-24")
 PLAIN = ("--baseline", "none")
@@ -332,17 +332,16 @@ class Refusals(unittest.TestCase):
 
     def test_the_largest_rank_counts(self):
         """13824 points, 4608 of three ranks each; blocks are unequal, and 4700 can be counted."""
-        counting = str(Path(FAULTY).with_name("counting-halo"))
         thor = ("--case", "thor-24", "--method", "isend", "--repeats", "1", "--block", "1")
-        out = run(counting, 3, *thor)
+        out = run(COUNTING, 3, *thor)
         self.assertEqual((out.code, out.result), (3, None), out.stdout + out.stderr)
         self.assertIn(
             "bisection-halo: --grid 24,24,24: more than 4700 points on a rank", out.stderr
         )
-        out = run(counting, 4, *thor)
+        out = run(COUNTING, 4, *thor)
         self.assertEqual(out.code, 0, out.stdout + out.stderr)
 
 
 if __name__ == "__main__":
-    HALO, FAULTY = sys.argv[1:3]
-    main(*sys.argv[3:])
+    HALO, FAULTY, COUNTING = sys.argv[1:4]
+    main(*sys.argv[4:])

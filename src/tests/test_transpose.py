@@ -1,6 +1,6 @@
 """bisection-transpose as a user runs it: findings, faults, refusals.
 
-Usage: test_transpose.py TRANSPOSE FAULTY_TRANSPOSE [unittest arguments]
+Usage: test_transpose.py TRANSPOSE FAULTY_TRANSPOSE COUNTING_TRANSPOSE [unittest arguments]
 """
 
 import re
@@ -11,7 +11,7 @@ from pathlib import Path
 
 from kernel_run import assert_refused, checks, entry, listed, long, main, run
 
-TRANSPOSE = FAULTY = ""
+TRANSPOSE = FAULTY = COUNTING = ""
 METHODS: "list[str]" = []
 QUICK = ("--repeats", "1", "--block", "1")
 AGGREGATED = ("shm", "shm-padded", "gather-scatter", "leaders")
@@ -296,9 +296,8 @@ class Refusals(unittest.TestCase):
 class Counts(unittest.TestCase):
     """Kernels whose MPI counts up to 8000 stand for sizes beyond 2^31 - 1."""
 
-    def launch(self, kernel: str, ranks: int, *arguments: str):
-        executable = Path(FAULTY).with_name(f"counting-{kernel}")
-        return run(str(executable), ranks, *arguments, "--planner", "estimate", *QUICK)
+    def launch(self, executable: str, ranks: int, *arguments: str):
+        return run(executable, ranks, *arguments, "--planner", "estimate", *QUICK)
 
     def reasons(self, out) -> "dict[str, str]":
         self.assertEqual(out.code, 0, out.stdout + out.stderr)
@@ -307,23 +306,24 @@ class Counts(unittest.TestCase):
     def test_methods_that_mpi_cannot_count_are_left_out(self):
         """Planes of a rank have 7200 elements; in those of a node, 10512 arrive."""
         size = ("--case", "cnt40", "--ranks-per-node", "2", "--baseline", "none")
-        reasons = self.reasons(self.launch("transpose", 4, *size))
+        reasons = self.reasons(self.launch(COUNTING, 4, *size))
         self.assertEqual(set(reasons), {*AGGREGATED, "direct", "alltoallw"})
         for method, why in reasons.items():
             self.assertIn("bytes" if method == "alltoallw" else "buffers of", why)
             self.assertIn("2^31 - 1", why)
-        alone = self.launch("transpose", 4, *size, "--method", "shm")
+        alone = self.launch(COUNTING, 4, *size, "--method", "shm")
         assert_refused(self, alone, 3, "no method can run here: shm: buffers of 1.05e+04 elements")
 
     def test_ranks_that_mpi_cannot_count_are_refused(self):
-        out = self.launch("transpose", 2, "--case", "cnt40")
+        out = self.launch(COUNTING, 2, "--case", "cnt40")
         assert_refused(self, out, 3, "--grid 30,30,30: a rank's part is over MPI's count limit")
 
     def test_npar_leaves_out_what_mpi_cannot_count(self):
         size = ("--bands", "8", "--atoms", "1", "--grid", "40,40,40")
-        if not Path(FAULTY).with_name("counting-npar").exists():
+        counting = Path(COUNTING).with_name("counting-npar")
+        if not counting.exists():
             self.skipTest("npar was not built")
-        reasons = self.reasons(self.launch("npar", 2, *size, "--method", "npar-1,node-aware"))
+        reasons = self.reasons(self.launch(str(counting), 2, *size, "--method", "npar-1,node-aware"))
         self.assertEqual(set(reasons), {"node-aware"})
         self.assertIn("buffers of", reasons["node-aware"])
 
@@ -341,6 +341,6 @@ class Listing(unittest.TestCase):
 
 if __name__ == "__main__":
     sys.path.insert(0, str(Path(__file__).parent))
-    TRANSPOSE, FAULTY = sys.argv[1:3]
+    TRANSPOSE, FAULTY, COUNTING = sys.argv[1:4]
     METHODS = listed(TRANSPOSE, "methods")
-    main(*sys.argv[3:])
+    main(*sys.argv[4:])
