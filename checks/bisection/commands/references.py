@@ -27,6 +27,7 @@ from bisection.core.reference_files import span_of
 from bisection.core.thresholds import LIMITS
 from bisection.core.units import COUNTED, KINDS
 from bisection.core.verdicts import BisectionError, Exit
+from bisection.report.lines import wrapped
 from bisection.report.words import defect_line, group
 from bisection.sites.reference_edit import EditableReferences
 from bisection.sites.site_files import Site, load_site, require_site
@@ -86,12 +87,12 @@ def act(options: argparse.Namespace) -> Exit:
         raise BisectionError(str(error)) from None
     notes += _notes(proposal, options.least)
     if not proposal.entries:
-        print(printable([*notes, "no reference to propose"]))
+        print("\n".join(wrapped(*notes, "no reference to propose")))
         return Exit.NOT_MEASURED
     new = file.text() if changed else file.before
     shown, texts = paths.shown(target), (file.before.splitlines(), new.splitlines())
     diff = difflib.unified_diff(*texts, shown, "proposed", lineterm="")
-    print(printable([*diff, *notes]))
+    print(printable([*diff, *wrapped(*notes)]))
     if changed and not options.write:
         print(f"not written: --write changes {shown}")
         return Exit.FAILED
@@ -118,7 +119,7 @@ def _used(store: Store, site: Site, options: argparse.Namespace) -> tuple[list[S
         counts = (f"{text} ({plural(count, 'session')})" for text, count in texts.items())
         notes.append(f"mixed: {name}: {'; '.join(counts)}")
     if differing and not options.mix:
-        print(printable(notes))
+        print("\n".join(wrapped(*notes)))
         raise BisectionError(
             f"the sessions differ in {', '.join(differing)}: choose by --sessions, exclude some "
             "(`bisection sessions exclude`), or allow it by --mix"

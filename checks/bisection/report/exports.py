@@ -271,7 +271,8 @@ def _samples(report: Report) -> Iterator[Sample]:
         yield "alarm_start_timestamp", event.at, "s", labels
         for check, count, *_ in by_check(event):
             yield "alarm_metrics", count, "", {**labels, "check": check}
-    pairs = [(case, metric) for case in judged for metric in case.metrics if finite(metric.value)]
+    measured = [case for case in judged if case.verdict != Verdict.NOT_MEASURED]
+    pairs = [(case, metric) for case in measured for metric in case.metrics if finite(metric.value)]
     for key, members in grouped(pairs, lambda pair: (*pair[0].identity, pair[1].name)).items():
         labels, (_, last) = dict(zip(LABELS, key, strict=True)), members[-1]
         middle = statistics.median(metric.value for _, metric in members)  # of runs of a test

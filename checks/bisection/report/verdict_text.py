@@ -110,7 +110,7 @@ def times_judged(verdict: RunVerdict) -> str:
         has = "has" if len(bare) == 1 else "have"
         nights = plural(verdict.nights, "night")
         needed = f"propose after {LIMITS.reference_sessions}"
-        return f"Nothing was judged: {some(bare)} {has} no references ({nights}; {needed})"
+        return f"Only answers were judged: {some(bare)} {has} no references ({nights}; {needed})"
     times = [metric for _, metric in metrics if KIND_OF_UNIT.get(metric.unit) == "time"]
     if not times or any(metric.asserted for metric in times):
         return ""
@@ -300,6 +300,8 @@ def _cells(verdict: RunVerdict, cases: Sequence[TestResult]) -> list[str]:
     counts = Counter(map(verdict.outcome, cases))
     applicable = len(cases) - counts[Verdict.NOT_APPLICABLE]
     passed = f"{counts[Verdict.PASS]}/{applicable}" if applicable else "-"
+    if applicable == sum(case.lost_to_others for case in cases) > 0:
+        passed = f"{applicable} disturbed"
     done = [case for case in cases if case.verdict in (Verdict.PASS, Verdict.FAIL)]
     timed = [(times[-1].value, index) for index, c in enumerate(done) if (times := _times(c))]
     fastest, worst = "-", "-"

@@ -9,6 +9,7 @@ import pytest
 import yaml
 from houses import told
 from made_up import case, noise, session, sessions
+from running import on_one_line
 
 from bisection.analysis import propose as proposals
 from bisection.commands import references
@@ -131,7 +132,8 @@ def test_bounds_are_not_widened_in_silence(rng, propose, file):
 )
 def test_what_varies_too_much_or_was_seldom_measured_is_no_reference(rng, propose, how, says):
     printed, tree = propose(measured(rng, **how), code=3)
-    assert (tree, says in printed.out) == (None, True)
+    assert (tree, says in on_one_line(printed.out)) == (None, True)
+    assert max(map(len, printed.out.splitlines())) <= 80
 
 
 BY_HAND = """\
@@ -178,8 +180,10 @@ def test_of_an_entry_of_several_tests_what_was_measured_gets_its_own(rng, propos
     ]
     nightly = measured(rng, metrics=lambda *_: {"time": 1e-3})
     told, tree = propose(nightly, kinds="ratio,time")
-    assert "not measured in environment system: 2 tests: transpose cnt40, silicon" in told.out
-    assert "not measured in environment spack: 2 tests" in told.out
+    assert "not measured in environment system: 2 tests: transpose cnt40, silicon" in on_one_line(
+        told.out
+    )
+    assert "not measured in environment spack: 2 tests" in on_one_line(told.out)
     places = tree["transpose"]["lab:cpu"]["2x1"]
     share = [0.5, -0.4, 0.4]
     assert places[".*"][".*"] == {"ratio_serial": [1.0, -0.4, 0.4], "exchange_share": share}
@@ -199,7 +203,9 @@ def test_an_entry_of_two_environments_changes_only_if_both_were_measured(rng, pr
     for _, cases in few:
         cases[:] = [{**line, "environ": "spack"} for line in cases]
     told, tree = propose(measured(rng), few, code=3)
-    assert "without enough sessions of transpose lab:cpu spack 2x1 cnt40 p2p" in told.out
+    assert "without enough sessions of transpose lab:cpu spack 2x1 cnt40 p2p" in on_one_line(
+        told.out
+    )
     assert tree["transpose"]["lab:cpu"]["2x1"]["tin"]["p2p"]["ratio_serial"] == [1.0, -0.5, 0.5]
 
 
@@ -330,10 +336,12 @@ def test_sessions_that_say_nothing_of_the_machine_are_left_out(rng, propose, tmp
         for last, nights in ((9, 10), (19, 10), (22, 10), (23, 10), (24, 10)):
             run = RunVerdict(session=session(last)["session"])
             assert of_nights(Evidence(), opened_store, run).nights == nights
-    assert "used: 10 sessions, 00000000 of 2026-06-01 00:00 UTC to 00000009 of" in told.out
+    assert "used: 10 sessions, 00000000 of 2026-06-01 00:00 UTC to 00000009 of" in on_one_line(
+        told.out
+    )
     tagged = "1 excluded, 2 tagged (phase=after, phase=before)"
     others = "1 disturbed, 1 failed, 1 not-measured (--also REASON uses them)"
-    assert f"left out: {tagged}, {others}" in told.out
+    assert f"left out: {tagged}, {others}" in on_one_line(told.out)
     told, _ = propose(also=("failed", "tagged"))
     assert "used: 13 sessions" in told.out
     told, _ = propose(sessions="..2026-06-10,phase=after", code=1)
@@ -356,7 +364,7 @@ def test_sessions_of_other_software_are_mixed_only_if_asked(rng, propose, name, 
     usual = measured(rng, 0, 9, facts={name: before})
     told, tree = propose(usual, measured(rng, 9, 1, facts={name: after}), code=2)
     assert tree is None
-    assert f"mixed: {name}: {before} (9 sessions); {after} (1 session)" in told.out
+    assert f"mixed: {name}: {before} (9 sessions); {after} (1 session)" in on_one_line(told.out)
     assert f"the sessions differ in {name}: choose by --sessions" in told.err
     told, tree = propose(mix=True)
     assert tree["provenance"]["count"] == 10
@@ -385,7 +393,9 @@ def test_what_a_person_keeps_is_kept_with_all_comments(rng, propose, file):
     file.write_text("\n".join(lines) + "\n")
     told, tree = propose(measured(rng, first=50, sigma=0.005))
     assert entry(tree, "p2p") == [1.0, -0.7, 0.9]
-    assert "kept, by its comment: transpose 2x1 cnt40 p2p ratio_serial: 0.30..1.90" in told.out
+    assert "kept, by its comment: transpose 2x1 cnt40 p2p ratio_serial: 0.30..1.90" in on_one_line(
+        told.out
+    )
     text = file.read_text()
     assert "# keep: the fan is broken\n            # until the vendor comes\n" in text
     file.write_text(text.replace("keep: the fan", "the fan"))

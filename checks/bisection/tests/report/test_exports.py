@@ -23,7 +23,14 @@ from reports import (
 )
 
 from bisection.analysis.model import Suspect
-from bisection.core.reasons.launches import Blocked, KernelDied, NodeFail, OutOfMemory, TestFailed
+from bisection.core.reasons.launches import (
+    Blocked,
+    Disturbed,
+    KernelDied,
+    NodeFail,
+    OutOfMemory,
+    TestFailed,
+)
 from bisection.core.reasons.performance import Outlier, Slower
 from bisection.core.verdicts import COMPARED, Verdict
 from bisection.report import exports, report_data, verdict_text
@@ -134,6 +141,13 @@ def test_prometheus_of_a_first_night_has_values_with_their_bounds_in_base_units(
     for name in samples:
         assert f"# TYPE bisection_{name} gauge" in text
         assert f"# HELP bisection_{name} " in text
+
+
+def test_prometheus_has_no_value_that_was_not_measured():
+    disturbed = replace(
+        case(seconds=0.35), verdict=Verdict.NOT_MEASURED, reason=Disturbed(fraction=0.5)
+    )
+    assert "measured_seconds" not in gauges(only(run=ran(disturbed), of_run=True))
 
 
 def test_prometheus_of_a_comparison():

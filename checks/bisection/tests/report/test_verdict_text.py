@@ -7,7 +7,7 @@ from made_up import with_case
 from results_made import changed, result_of
 from running import joined
 
-from bisection.core.reasons.launches import OutOfBounds, ReframeText
+from bisection.core.reasons.launches import Disturbed, OutOfBounds, ReframeText
 from bisection.core.verdicts import Verdict
 from bisection.report import verdict_text
 from bisection.report.lines import commanded
@@ -64,6 +64,16 @@ def test_the_worst_metric_is_of_tests_that_were_judged():
     disturbed = with_case(failed, 0, verdict=Verdict.NOT_MEASURED)
     texts = ["".join(verdict_text.summary(run)) for run in (failed, disturbed)]
     assert ["200%" in text for text in texts] == [True, False]
+
+
+def test_a_line_whose_tests_were_all_disturbed_says_so():
+    verdict = nightly()
+    for index in range(3 * 10):  # cnt40
+        lost = {"verdict": Verdict.NOT_MEASURED, "reason": Disturbed(fraction=0.5), "metrics": []}
+        verdict = with_case(verdict, index, **lost)
+    lines = [line.split()[1:] for line in verdict_text.summary(verdict) if "transpose" in line]
+    assert lines[0] == ["cnt40", "30", "disturbed", "-", "-"]
+    assert lines[1][:2] == ["cnt80", "30/30"]
 
 
 def test_a_good_night_fits_a_mail():
@@ -137,8 +147,10 @@ def test_several_runs_of_a_test_are_a_row_with_their_range():
     assert row.endswith("pass x3")
 
 
-BARE = "Nothing was judged: lab:cpu has no references (1 night; propose after 10)"
-SEVERAL = "Nothing was judged: lab:cpu, lab:fat have no references (5 nights; propose after 10)"
+BARE = "Only answers were judged: lab:cpu has no references (1 night; propose after 10)"
+SEVERAL = (
+    "Only answers were judged: lab:cpu, lab:fat have no references (5 nights; propose after 10)"
+)
 EARLIER = "Times are judged by earlier nights: no references yet (6 of 10 nights)"
 
 
@@ -148,7 +160,9 @@ EARLIER = "Times are judged by earlier nights: no references yet (6 of 10 nights
 )
 def test_a_night_without_references_says_so(nights, partitions, says):
     judged = night_of("md", "sic", "mpi", 0)  # by its ratio
-    assert "Nothing was judged" not in verdict_text.sentence(RunVerdict([judged], nights=nights))
+    assert "Only answers were judged" not in verdict_text.sentence(
+        RunVerdict([judged], nights=nights)
+    )
     bare = [replace(metric, low=None, high=None) for metric in judged.metrics]
     cases = [replace(judged, partition=partition, metrics=bare) for partition in partitions]
     assert verdict_text.sentence(RunVerdict(cases, nights=nights)).endswith(f". {says}")
