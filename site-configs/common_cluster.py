@@ -13,7 +13,7 @@ from typing import Any
 
 import reframe
 
-from bisection.core import launchers
+from bisection.core import launchers, paths
 
 Facts = dict[str, Any]  # a part of the dictionary that ReFrame reads, or of NAME.json
 
@@ -51,7 +51,7 @@ ACCESS["squeue"] = ACCESS["slurm"]
 WORDS = ("queue", "account", "qos", "reservation", "constraint", "exclusive")
 # All words of `partition` and of `system`; ReFrame's schema has its own keys of both.
 PARTITION = ("nodes", *WORDS, "options", "binding", "references", "network", "scratch")
-SYSTEM = ("scheduler", "account", "qos", "environments")
+SYSTEM = ("scheduler", "account", "qos", "reservation", "environments")
 SCHEMA = Path(reframe.__file__).with_name("schemas") / "config.json"
 
 AS_ROOT = [[*pair] for pair in launchers.AS_ROOT.items()] if os.geteuid() == 0 else []
@@ -144,6 +144,7 @@ def system(
     partitions: Sequence[Facts],
     account: str = "",
     qos: str = "",
+    reservation: str = "",
     modules: Sequence[str] = (),
     environments: Sequence[Facts] = (),
     **keys: Any,
@@ -154,7 +155,8 @@ def system(
         file: the site file, __file__. The facts are in the .json file of its name.
         scheduler: ReFrame's name of it.
         partitions: each made by `partition`.
-        account, qos: of all partitions that name none.
+        account, qos, reservation: of all partitions that name none. A run's own reservation
+            (`bisection run --reservation`) goes before.
         modules: loaded before building and running.
         environments: the site's own, as ReFrame has them.
         keys: other keys of a system in ReFrame's configuration.
@@ -166,7 +168,9 @@ def system(
     require_known(keys, True, "the system", path, 1)
     facts = site_facts(path)
     software = facts.get("software", {})
-    used = {word: value for word, value in (("account", account), ("qos", qos)) if value}
+    of_all = {"account": account, "qos": qos, "reservation": reservation}
+    used = {word: value for word, value in of_all.items() if value}
+    of_run = {"reservation": held} if (held := os.environ.get(paths.RESERVATION)) else {}
     if scheduler not in ACCESS:
         raise SiteError(f"scheduler '{scheduler}': there are {', '.join(ACCESS)}", path)
     known_words = ACCESS[scheduler]
@@ -178,7 +182,7 @@ def system(
             text = f"partition '{name}' has no facts in {path.stem}.json, only {there}"
             text = f"{text}: mend the name, or {_refresh(path.stem)}"
             raise SiteError(text, path, choices["line"])
-        asked = {**used, **choices}
+        asked = {**used, **choices, **of_run}
         if words := [word for word in WORDS if asked.get(word) and word not in known_words]:
             text = f"partition '{name}': {scheduler} has no {words[0]}; access=[...] has any option"
             raise SiteError(text, path, choices["line"])

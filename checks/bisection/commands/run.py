@@ -51,6 +51,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     text = "start no launch later than this after the start of the run; launches that have not "
     text += "started are BLOCKED; such as 90s, 30m or 6h"
     add("--deadline", type=seconds_of, metavar="DURATION", help=text)
+    text = "the Slurm reservation that all jobs use, in place of the site file's"
+    add("--reservation", default="", metavar="NAME", help=text)
     text = "accept kernels that were built from other sources than this checkout's"
     add("--stale", action="store_true", help=text)
     text = "repeat the launches on other idle nodes, until one run can identify a slow node"
@@ -72,6 +74,7 @@ def act(options: argparse.Namespace) -> Exit:
         deadline=options.deadline,
         accepts_stale=options.stale,
         sweeps_nodes=options.sweep_nodes,
+        reservation=options.reservation,
     )
     verdict, about = run_night(order)
     text = verdict_text.text(verdict, options.verbose)

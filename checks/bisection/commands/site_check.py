@@ -15,7 +15,7 @@ from bisection.core.format import seconds_of
 from bisection.core.verdicts import Exit
 from bisection.report.lines import fitting
 from bisection.report.probe_lines import result_lines, untried
-from bisection.sites.before_run import choose_partitions
+from bisection.sites.before_run import choose_partitions, require_reserved
 from bisection.sites.cluster import probe_runner
 from bisection.sites.cluster.probe_runner import ProbeState
 from bisection.sites.cluster.probes import PROBES
@@ -29,14 +29,18 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     where = "the site: site-configs/NAME.py, or the path of a site file elsewhere"
     add("name", metavar="NAME[:PARTITION]", help=where)
     most = "longest time of a job from its submission, such as 90s or 10m; default: 5m"
+    text = "the Slurm reservation that jobs use, in place of the site file's"
+    add("--reservation", default="", metavar="R", help=text)
     add("--patience", type=seconds_of, default=300.0, metavar="TIME", help=most)
 
 
 def act(options: argparse.Namespace) -> Exit:
     begin = time.monotonic()
     require_site(options.name)
-    site = load_site(options.name)
+    site = load_site(options.name, reservation=options.reservation)
     partitions = choose_partitions(site, options.name) if site.partitions else []
+    if options.reservation:
+        require_reserved(partitions, options.reservation)
     checked = options.name.partition(":")[2]
     folder = paths.home() / "site-check" / (f"{site.name}-{checked}" if checked else site.name)
     states = []

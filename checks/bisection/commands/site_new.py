@@ -11,9 +11,11 @@ For `-p spack` it writes spack-env/NAME/spack.yaml, with the machine's MPI, comp
 """
 
 import argparse
+import functools
 import hashlib
 import re
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 from bisection import schedulers
@@ -41,6 +43,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("--queue", action="append", default=[], metavar="Q", help=only)
     add("--account", default="", metavar="A", help="the account that jobs use")
     add("--qos", default="", metavar="Q", help="the Slurm QOS that jobs ask for")
+    text = "the Slurm reservation that jobs use; its nodes are up also under maintenance"
+    add("--reservation", default="", metavar="R", help=text)
     text = "nodes per launch; default: 1, 2 and 4 (3 nodes: 1, 2 and 3; 2 nodes: 1 and 2)"
     add("--nodes", type=at_least(1), metavar="N", help=text)
     add = parser.add_mutually_exclusive_group().add_argument
@@ -51,8 +55,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def act(options: argparse.Namespace) -> Exit:
     file = checked(options)
     try:
-        known = schedulers.here().read(options.account)
-        site = refresh(file, known) if options.refresh else create(options, file, known)
+        read = functools.cache(schedulers.here().read)
+        if options.refresh:
+            site = refresh(file, read)
+        else:
+            site = create(options, file, read(options.account, options.reservation))
     except SchedulerError as error:
         show(f"site new: {error}")
         return Exit.NOT_MEASURED
@@ -66,7 +73,11 @@ def checked(options: argparse.Namespace) -> Path:
             f"{options.name!r} is no name: letters, digits, - and _ are allowed, and no 'common...'"
         )
     file = paths.ROOT / "site-configs" / f"{options.name}.py"
-    choices = [name for name in ("queue", "account", "qos", "nodes") if getattr(options, name)]
+    choices = [
+        name
+        for name in ("queue", "account", "qos", "reservation", "nodes")
+        if getattr(options, name)
+    ]
     if options.refresh and choices:
         raise BisectionError(f"--refresh takes no --{choices[0]}: NAME.py holds the choices")
     if options.refresh and not file.exists():
@@ -121,15 +132,15 @@ def write_environment(site: Draft) -> list[str]:
     return [f"wrote {paths.shown(file)} for -p spack"]
 
 
-def refresh(file: Path, known: SchedulerSurvey) -> Draft:
+def refresh(file: Path, read: Callable[[str, str], SchedulerSurvey]) -> Draft:
     """Writes NAME.json anew for the partitions of NAME.py; returns the draft."""
-    site, target = draft.refreshed(file, known), facts.file_of(file)
+    site, target = draft.refreshed(file, read), facts.file_of(file)
     before = facts.old(target)
     show(*site_draft.about(site))
     try_out(site)
     if odd := [part.name for part in site.parts if draft.unlike(part, before)]:
         show(f"not as recorded, tried a second time: {', '.join(odd)}")
-        second = draft.refreshed(file, known)
+        second = draft.refreshed(file, read)
         second.parts = [part for part in second.parts if part.name in odd]
         try_out(second)
         draft.take_better(site, second)

@@ -8,6 +8,8 @@ from collections.abc import Iterable
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[3]
+# In the environment of ReFrame and of site files: the reservation of all jobs.
+RESERVATION = "BISECTION_RESERVATION"
 TEMPORARY = "BISECTION_TMPDIR"  # in ReFrame's environment: what TMPDIR was, "" without any
 
 

@@ -53,6 +53,7 @@ class Order:
     deadline: float | None = None  # s after the start, by which launches must start
     accepts_stale: bool = False  # kernels of other sources
     sweeps_nodes: bool = False
+    reservation: str = ""  # of all jobs; "": that of the site file
 
 
 def prepare(order: Order) -> tuple[Request, Path, before_run.Partitions]:
@@ -63,12 +64,14 @@ def prepare(order: Order) -> tuple[Request, Path, before_run.Partitions]:
         if why := refused(argument):
             raise BisectionError(f"{argument} is rejected: {why}")
     names = before_run.name_patterns(order.arguments)
-    site = load_site(order.system.partition(":")[0], names)
+    site = load_site(order.system.partition(":")[0], names, order.reservation)
     loads = site.partitions and not site.files.keys() <= {defect.path for defect in site.defects}
     defects = [] if loads else site.defects
     partitions = before_run.choose_partitions(site, order.system) if site.partitions else []
     if defects := defects or before_run.unusable(site, partitions):
         raise BisectionError("\n".join(map(defect_line, defects)))
+    if order.reservation:
+        before_run.require_reserved(partitions, order.reservation)
     before_run.require_tests(site, order.tier, names)
     environ = before_run.choose_environ(site, partitions, order.environ)
     needed = {check["path"] for check in site.checks.values()}
@@ -79,6 +82,7 @@ def prepare(order: Order) -> tuple[Request, Path, before_run.Partitions]:
         [*order.arguments, *(["-S", "Build.stale=yes"] if order.accepts_stale else [])],
         site="" if file.parent == paths.ROOT / "site-configs" else str(file),
         files=[paths.from_root(f) for f in command.check_files() if paths.shown(f) in needed],
+        reservation=order.reservation,
     )
     return request, file, partitions
 
@@ -100,9 +104,11 @@ def look_at_machine(
     patience: float | None,
 ) -> None:
     """Waits for the machine, for so long (s), and prints what is odd. BisectionError: the scheduler
-    does not know a queue. NotMeasured: it does not answer, or the host is not quiet."""
+    does not know a queue, or keeps a reservation from this user. NotMeasured: it does not answer,
+    or the host is not quiet."""
     wait(used, patience)
-    if defects := before_run.unknown_queues(site, partitions):
+    defects = before_run.unknown_queues(site, partitions)
+    if defects := defects or before_run.unusable_reservations(site, partitions):
         raise BisectionError("\n".join(map(defect_line, defects)))
     if outdated := facts.outdated(site, used):
         reports = f"`bisection site check {site.stem}` reports what changed"

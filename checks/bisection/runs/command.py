@@ -94,6 +94,7 @@ def rerun(tests: Iterable[TestId], request: Request, reruns: int = 0) -> str:
     words = ["run", "--tier", request.tier]
     words += ["--system", system] if system != "localhost" else []
     words += ["-p", request.environ] if request.environ != "system" else []
+    words += ["--reservation", request.reservation] if request.reservation else []
     arguments = once(request.arguments, NAMES) if selection else request.arguments
     words += once(arguments, REPEATS) if reruns else arguments
     words += _each("-n", selection)
@@ -175,6 +176,7 @@ def environment(folder: Path, request: Request | None = None) -> Iterator[dict[s
     python = [str(paths.ROOT / "site-configs"), os.environ.get("PYTHONPATH")]
     ours = {"BISECTION_HOME": str(paths.home()), "PYTHONPATH": ":".join(filter(None, python))}
     ours["RFM_ENABLE_RESULTS_STORAGE"] = "0"  # sample files are the record
+    ours[paths.RESERVATION] = request.reservation if request else ""
     if request and request.deadline:
         ours[DEADLINE] = f"{request.until} {request.deadline}"
     temporary = None

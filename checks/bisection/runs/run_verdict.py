@@ -180,6 +180,7 @@ class Request:
     partitions: Sequence[str] = ()  # full names; none: all of `system`
     files: Sequence[str] = ()  # of checks, from the root; none: all
     is_local: bool = False  # launches run on this host, and --wait waits for it to be quiet
+    reservation: str = ""  # of all jobs; "": that of the site file
     reruns: int = 0  # beside those that `arguments` ask for: one for each further set of nodes
 
 

@@ -33,7 +33,7 @@ class Flux(Scheduler):
     def __init__(self, name: str) -> None:
         super().__init__(name, "Flux", ["flux"], cancels="flux cancel")
 
-    def read(self, account: str) -> survey.SchedulerSurvey:
+    def read(self, account: str, reservation: str) -> survey.SchedulerSurvey:
         """The survey of its named queues, for any bank."""
         nodes: dict[str, list[survey.Node]] = {}
         listed = _rows(NODES, "resource", "list", "-s", "free,allocated,down")
@@ -54,7 +54,7 @@ class Flux(Scheduler):
                 longest, largest = _number(limit), _number(most)
                 queues.append(survey.QueueInfo(name, groups, longest, largest, closed=closed))
         if not queues:
-            return super().read(account)
+            return super().read(account, reservation)
         version = re.search(r"commands:\s*(\S+)", ask("flux", "version").text)
         return survey.SchedulerSurvey(
             self.title, self.name, version[1] if version else "", queues=queues

@@ -91,7 +91,7 @@ class Pbs(Scheduler):
     def __init__(self, name: str) -> None:
         super().__init__(name, "PBS", ["pbsnodes", "qsub"], "qsub", "qdel", ["qselect", "qstat"])
 
-    def read(self, account: str) -> survey.SchedulerSurvey:
+    def read(self, account: str, reservation: str) -> survey.SchedulerSurvey:
         queue = _json("qstat", "-Q", "-f", "-F", "json")
         node = _json("pbsnodes", "-a", "-F", "json")
         return survey.SchedulerSurvey(

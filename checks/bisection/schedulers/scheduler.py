@@ -65,6 +65,7 @@ class Scheduler:
 
     queue_options: Sequence[str] = ()  # by which a job names its queue
     account_options: Sequence[str] = ()
+    reservation_options: Sequence[str] = ()
     is_local = False  # jobs run on this host
     is_read = False  # `site new` reads its queues, and `site check` its answers
     takes_qos = False
@@ -94,9 +95,14 @@ class Scheduler:
 
     # ---- the scheduler ----
 
-    def read(self, account: str) -> SchedulerSurvey:
-        """The survey of its queues for an account, "" for the user's own; SchedulerError if it does
-        not answer."""
+    def in_whose_name(self, access: Sequence[str]) -> tuple[str, str]:
+        """The account and the reservation of jobs with these options, "" for none: for `read`."""
+        account = option_value(access, *self.account_options)
+        return account, option_value(access, *self.reservation_options)
+
+    def read(self, account: str, reservation: str) -> SchedulerSurvey:
+        """The survey of its queues for jobs of an account, "" for the user's own, and of a
+        reservation, "" for none; SchedulerError if it does not answer."""
         unread = f"{self.title} is not read yet: fill in queue, nodes, launcher, processor"
         return SchedulerSurvey(self.title, self.name, decisions=[Text(unread)])
 
@@ -200,5 +206,5 @@ class Local(Scheduler):
     def is_here(self) -> bool:
         return True
 
-    def read(self, account: str) -> SchedulerSurvey:
+    def read(self, account: str, reservation: str) -> SchedulerSurvey:
         return SchedulerSurvey(kind="", reframe=self.name)

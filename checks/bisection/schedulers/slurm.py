@@ -6,7 +6,7 @@ import os
 import re
 import shlex
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -42,6 +42,7 @@ class Slurm(Scheduler):
 
     queue_options = ("-p", "--partition")
     account_options = ("-A", "--account")
+    reservation_options = ("--reservation",)
     is_read = takes_qos = takes_nodes = True
 
     def __init__(self, name: str, needs_accounting: bool = True) -> None:
@@ -54,8 +55,8 @@ class Slurm(Scheduler):
         no_slurm = "Could not establish a configuration source"
         return super().is_here() and no_slurm not in ask("scontrol", "ping").stderr
 
-    def read(self, account: str) -> SchedulerSurvey:
-        return records.read(account)
+    def read(self, account: str, reservation: str) -> SchedulerSurvey:
+        return records.read(account, reservation)
 
     def ping(self) -> Answer:
         return ask("sinfo", "-h", "-o", "%P")
@@ -70,17 +71,20 @@ class Slurm(Scheduler):
         return [] if option_value(access, *CLUSTER) else super().queues_named(access)
 
     def nodes_of(self, access: Sequence[str]) -> list[QueueNode]:
-        """None where only Slurm knows which: of a reservation, or by an expression of features."""
+        """None where only Slurm knows which: by names, or by an expression of features."""
         wanted = set(filter(None, option_value(access, "-C", "--constraint").split("&")))
         plain = all(re.fullmatch(r"[\w.:-]+", feature) for feature in wanted)
-        others = (("--reservation",), ("-w", "--nodelist"), ("-x", "--exclude"))
+        others = (("-w", "--nodelist"), ("-x", "--exclude"))
         if any(option_value(access, *names) for names in others) or not plain:
             return []
         queue = option_value(access, *self.queue_options)
         rows = node_rows("%N|%n|%t|%P|%f", queue)  # "idle~" is one that sleeps
         if not queue:  # the default one has a star
             rows = [row for row in rows if row[3].endswith("*")]
-        nodes = [tuple(row[:3]) for row in rows if wanted <= set(row[4].split(","))]
+        rows = [row for row in rows if wanted <= set(row[4].split(","))]
+        if held := option_value(access, *self.reservation_options):
+            rows = [*_reserved(rows, held)]
+        nodes = [tuple(row[:3]) for row in rows]
         return [QueueNode(*row) for row in dict.fromkeys(nodes)]  # a row per node and partition
 
     def hosts(self, access: Sequence[str]) -> Mapping[str, str]:
@@ -210,12 +214,24 @@ def node_rows(fields: str, partition: str = "", names: str = "") -> list[list[st
     return [line.split("|", bars) for line in lines if line.count("|") >= bars]
 
 
+def _reserved(rows: Iterable[Sequence[str]], name: str) -> Iterator[list[str]]:
+    """Of rows of nodes, with the state in the third column, those of a reservation: to its jobs
+    they are idle where it is all that keeps them."""
+    reservation = records.reservations().get(name)
+    for row in rows:
+        if reservation and row[0] in reservation.nodes:
+            idle = row[2] in ("maint", "resv", "reserved")
+            yield [*row[:2], "idle" if idle else row[2], *row[3:]]
+
+
 def missing(options: Sequence[str]) -> list[tuple[str, str]]:
     """The nodes that are down or drained, each with Slurm's reason, if they are why a job with
     these options for sbatch has no place: enough nodes would take it with them, and do not without
     them."""
     partition = option_value(options, *Slurm.queue_options)
     rows = node_rows("%N|%P|%T|%E", partition, option_value(options, "-w", "--nodelist"))
+    if held := option_value(options, *Slurm.reservation_options):
+        rows = [*_reserved(rows, held)]
     # Slurm's usual partition has a star
     nodes = {row[0]: row[2:] for row in rows if partition or row[1].endswith("*")}
     down = [(n, why) for n, (state, why) in nodes.items() if state.startswith(records.UNAVAILABLE)]

@@ -8,11 +8,13 @@ import contextlib
 import os
 import pwd
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 
 from bisection.core.commands import Answer, ask
-from bisection.core.format import some
+from bisection.core.format import some, utc
 from bisection.core.reasons.base import Text
+from bisection.core.topology import expanded
 from bisection.schedulers import survey
 
 MPI_TYPES = ("pmix", "cray_shasta", "pmi2")  # the order in which they are tried
@@ -56,6 +58,60 @@ def node_records(text: str) -> Iterator[dict[str, str]]:
             yield record | ({"Reason": reason[1].strip()} if reason else {})
 
 
+OTHER_RESERVATION = "Name another one: `scontrol show reservation` has their users and times."
+HELD = r"(?:MAINT(?:ENANCE)?|RESERVED)\b"  # in the state of a node of a reservation
+
+
+@dataclass(frozen=True)
+class Reservation:
+    """A reservation, whose jobs alone its nodes take while it is active."""
+
+    name: str
+    nodes: frozenset[str]
+    fields: Mapping[str, str]  # of its record
+
+    @property
+    def is_active(self) -> bool:
+        return self.fields.get("State") != "INACTIVE"
+
+    def down(self, node: str, state: str) -> str:
+        """Why a node takes none of its jobs; "" if it does."""
+        if node not in self.nodes:
+            return f"not in reservation {self.name}"
+        state = re.sub(rf"\+{HELD}", "", re.sub(rf"^{HELD}", "IDLE", state))
+        return "" if takes_jobs(state) else state
+
+    def closed(self, user: str, accounts: Sequence[str]) -> Text | None:
+        """Why a job of a user cannot use it now; None if it can. `accounts`: that the job may have;
+        none if they are not known."""
+        if not self.is_active:
+            begin, end = (utc(float(self.fields[name])) for name in ("StartTime", "EndTime"))
+            text = f"reservation {self.name} is not active: it is from {begin} to {end}"
+            return Text(text, next=OTHER_RESERVATION)
+        for title, own in (("Users", {user}), ("Accounts", {*accounts})):
+            listed = {*filter(None, self.fields.get(title, "").split(","))}
+            denied = {name[1:] for name in listed if name.startswith("-")}
+            allowed = listed if listed and not denied else own - denied
+            if own and not own & allowed:
+                text = f"reservation {self.name} has {title}={self.fields[title]}"
+                return Text(f"{text}, not {some(sorted(own))}", next=OTHER_RESERVATION)
+        return None
+
+
+def reservations() -> dict[str, Reservation]:
+    """The reservations of this cluster, by name; none where Slurm does not answer."""
+    text = ask("scontrol", "show", "reservation", "-o").text
+    records = (
+        record for record in map(record_of, text.splitlines()) if "ReservationName" in record
+    )
+    return {
+        record["ReservationName"]: Reservation(
+            record["ReservationName"], frozenset(expanded(record.get("Nodes", ""))), record
+        )
+        for record in records
+    }
+
+
 def configuration(text: str) -> dict[str, str]:
     return dict(re.findall(r"^(\w+)[ \t]*=[ \t]*(.*?)[ \t]*$", text, re.MULTILINE))
 
@@ -63,9 +119,9 @@ def configuration(text: str) -> dict[str, str]:
 # ---- the survey ----
 
 
-def read(account: str) -> survey.SchedulerSurvey:
-    """The survey of this host's Slurm for an account, "" for the user's own; SchedulerError if its
-    controller does not answer."""
+def read(account: str, reservation: str) -> survey.SchedulerSurvey:
+    """The survey of this host's Slurm for jobs of an account, "" for the user's own, and of a
+    reservation, "" for none; SchedulerError if its controller does not answer."""
     texts = []
     for words in ("config", "partition --all -o", "node --all -o"):
         if not (answer := ask("scontrol", "show", *words.split())):
@@ -81,6 +137,13 @@ def read(account: str) -> survey.SchedulerSurvey:
         such = some(accounts) if accounts else "no account is known"
         text = f"jobs need an account and {user} has no default one: account= one of {such}"
         decisions.append(Text(text, next="Write account=... in the site file."))
+    held, unusable = reservations(), None
+    own = held.get(reservation)
+    if reservation and not own:
+        text = f"reservation {reservation} does not exist; there are {some(held)}"
+        unusable = Text(text, next=OTHER_RESERVATION)
+    elif own:
+        unusable = own.closed(user, [account or default] if account or default else accounts)
     accounting = bool(ask("sacct", "--noheader", "--allocations", "--starttime=now-1minutes"))
     groups = set(ask("id", "-Gnz").text.split("\0"))
     return survey.SchedulerSurvey(
@@ -89,18 +152,24 @@ def read(account: str) -> survey.SchedulerSurvey:
         reframe="slurm" if accounting else "squeue",
         version=known.get("SLURM_VERSION", ""),
         cluster=known.get("ClusterName", ""),
-        queues=[*queues(texts[1], texts[2], account or default, groups, accounts)],
+        queues=[
+            *queues(texts[1], texts[2], account or default, groups, accounts, held.values(), own)
+        ],
         accounting=accounting,
         account_needed=needed,
         accounts=accounts,
         mpi_types=mpi_types(ask("srun", "--mpi=list"), known.get("MpiDefault", "none")),
         task_plugin=known.get("TaskPlugin", "").replace("(null)", "task/none"),
+        unusable=unusable,
         decisions=decisions,
     )
 
 
-def node(fields: Mapping[str, str]) -> survey.Node:
-    """A node, of its record."""
+def node(
+    fields: Mapping[str, str], held: Iterable[Reservation] = (), own: Reservation | None = None
+) -> survey.Node:
+    """A node, of its record, for jobs of a reservation, None for others. `held`: all reservations;
+    the one that keeps a node from other jobs is part of why it takes none."""
     sockets = _number(fields.get("Sockets"), 1)
     cores = sockets * _number(fields.get("CoresPerSocket"), 1)
     total = _number(fields.get("CPUTot"), cores)
@@ -112,30 +181,41 @@ def node(fields: Mapping[str, str]) -> survey.Node:
     usable = _number(fields.get("CPUEfctv"), total - spared * per_core) // per_core
     usable = min(usable, cores - spared) if total > cores * per_core else usable
     features = fields.get("AvailableFeatures") or fields.get("Features") or ""
-    state = fields.get("State", "UNKNOWN")
+    name, state = fields["NodeName"], fields.get("State", "UNKNOWN")
+    if own:
+        down = own.down(name, state)
+    else:
+        by = [each.name for each in held if each.is_active and name in each.nodes]
+        down = "" if takes_jobs(state) else ", reservation ".join([state, *by])
     memory = _number(fields.get("RealMemory"), 1)  # MiB; 1 where slurm.conf names none
     return survey.Node(
-        name=fields["NodeName"],
+        name=name,
         cores=max(1, usable),
         per_core=per_core,
         sockets=sockets,
         gres=re.sub(r"\(S:[^)]*\)", "", fields.get("Gres", "")),
         features=frozenset(filter(None, features.split(","))),
         memory=0.0 if memory <= 1 else 2.0**20 * (memory - _number(fields.get("MemSpecLimit"), 0)),
-        down="" if takes_jobs(state) else fields.get("Reason") or state,
+        down=down and (fields.get("Reason") or down),
     )
 
 
 def queues(
-    partitions: str, nodes: str, account: str, groups: set[str], accounts: Sequence[str] = ()
+    partitions: str,
+    nodes: str,
+    account: str,
+    groups: set[str],
+    accounts: Sequence[str] = (),
+    held: Iterable[Reservation] = (),
+    own: Reservation | None = None,
 ) -> Iterator[survey.QueueInfo]:
     """Yields the queues, of one-line records that `scontrol show` prints of partitions and nodes.
     `account`: that jobs will use, "" if it is not known. `groups`, `accounts`: of the user; no
-    accounts if they are not known."""
+    accounts if they are not known. `held`, `own`: all reservations, and that of the jobs."""
     members: dict[str, list[survey.Node]] = {}
     for fields in node_records(nodes):
         for queue in filter(None, fields.get("Partitions", "").split(",")):
-            members.setdefault(queue, []).append(node(fields))
+            members.setdefault(queue, []).append(node(fields, held, own))
     for fields in map(record_of, partitions.splitlines()):
         if name := fields.get("PartitionName"):
             sharing = fields.get("OverSubscribe") or fields.get("Shared") or ""
@@ -146,7 +226,7 @@ def queues(
                 max_nodes=_number(fields.get("MaxNodes"), 0) or None,
                 whole_nodes=sharing == "EXCLUSIVE",
                 shared=sharing.startswith("FORCE"),
-                closed=_closed(fields, name in members, account, groups, accounts),
+                closed=_closed(fields, name in members, account, groups, accounts, bool(own)),
             )
 
 
@@ -160,11 +240,18 @@ def mpi_types(listed: Answer, default: str) -> list[str]:
 
 
 def _closed(
-    fields: Mapping[str, str], nodes: bool, account: str, groups: set[str], accounts: Sequence[str]
+    fields: Mapping[str, str],
+    nodes: bool,
+    account: str,
+    groups: set[str],
+    accounts: Sequence[str],
+    reserved: bool,
 ) -> Text | None:
-    """Returns why this user cannot use a queue; None if nothing is known that forbids it."""
+    """Returns why this user cannot use a queue; None if nothing is known that forbids it.
+    `reserved`: the jobs name a reservation."""
     name, root = fields["PartitionName"], os.geteuid() == 0  # of any group, to Slurm
-    usual = {"State": "UP", "ReqResv": "NO"} | ({} if root else {"RootOnly": "NO"})
+    usual = {"State": "UP"} | ({} if reserved else {"ReqResv": "NO"})
+    usual |= {} if root else {"RootOnly": "NO"}
     if closed := survey.closed_by(name, fields, usual):
         return closed
     allowed = fields.get("AllowGroups", "ALL").split(",")

@@ -83,6 +83,7 @@ class SchedulerSurvey:
     mpi_types: Sequence[str] = ()  # of srun --mpi, the usual one first
     task_plugin: str = ""  # of Slurm: by which it binds ranks to cores
     decisions: Sequence[Text] = ()  # what a person must decide
+    unusable: Text | None = None  # why no job of the reservation that was asked for can start
 
     def explained(self, launcher: str, fault: Reason) -> Reason:
         """A launcher's fault; its cause, where the scheduler's configuration is that."""

@@ -48,6 +48,17 @@ def choose_partitions(site: Site, system: str) -> Partitions:
     raise BisectionError(f"--system {system}: unknown partition; {site.name} has {known}")
 
 
+def require_reserved(partitions: Partitions, reservation: str) -> None:
+    """Requires that jobs of all partitions use a reservation; BisectionError names the one whose
+    jobs do not."""
+    for part in partitions:
+        if schedulers.of(part["scheduler"]).in_whose_name(part["access"])[1] != reservation:
+            raise BisectionError(
+                f"--reservation {reservation}: jobs of partition {part['name']} would not use it; "
+                "it needs common.slurm in the site file, and no other one in access=[...]"
+            )
+
+
 def unusable(site: Site, partitions: Partitions) -> list[Defect]:
     """The defects by which no launch could be placed, or none be judged by its references: of the
     partitions of the run, and of a reference file that is no mapping in YAML."""
@@ -76,6 +87,18 @@ def unknown_queues(file: Path, partitions: Partitions) -> list[Defect]:
         for queue in (queue for queue in named if known and queue not in known):
             line = line_of(file, partition["name"], "queue")
             defects.append(Defect.of(file, line, unknown_queue(queue, known or [])))
+    return defects
+
+
+def unusable_reservations(file: Path, partitions: Partitions) -> list[Defect]:
+    """The defects of partitions of a site file whose reservation this user's jobs cannot use now,
+    by their scheduler, which is asked."""
+    defects = []
+    for part in partitions:
+        scheduler = schedulers.of(part["scheduler"])
+        account, reservation = scheduler.in_whose_name(part["access"])
+        if reservation and (why := scheduler.read(account, reservation).unusable):
+            defects.append(Defect.of(file, line_of(file, part["name"], "reservation"), str(why)))
     return defects
 
 

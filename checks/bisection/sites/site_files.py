@@ -90,7 +90,7 @@ def line_of(path: Path | str, *words: str) -> int:
     return text.count("\n", 0, at) + 1
 
 
-def load_site(system: str, names: Sequence[str] | None = None) -> Site:
+def load_site(system: str, names: Sequence[str] | None = None, reservation: str = "") -> Site:
     """Loads a site with all checks by a process of its own: what its file does there does no harm
     here. NotMeasured: it does not load within PATIENCE, which is no defect of the file.
 
@@ -98,6 +98,7 @@ def load_site(system: str, names: Sequence[str] | None = None) -> Site:
         system: the name of a site file in site-configs/, or the path of one elsewhere.
         names: patterns of ReFrame's option -n, for a run: only tests that one of them selects are
             made, each with those that do, and `cases` stays empty. None where no run follows.
+        reservation: that all jobs use; "" for those of the site file.
     """
     path, code = site_file(system), 0
     program = "from bisection.sites.load_process import write_facts; write_facts()"
@@ -112,7 +113,7 @@ def load_site(system: str, names: Sequence[str] | None = None) -> Site:
             code = subprocess.run(
                 [sys.executable, "-c", program, json.dumps(job)],
                 cwd=paths.ROOT,
-                env={**os.environ, "PYTHONPATH": search},
+                env={**os.environ, "PYTHONPATH": search, paths.RESERVATION: reservation},
                 stdin=subprocess.DEVNULL,
                 capture_output=True,
                 timeout=PATIENCE,

@@ -6,7 +6,7 @@ import runpy
 import shutil
 import threading
 from argparse import Namespace
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from datetime import datetime, timezone
 from pathlib import Path
@@ -151,6 +151,7 @@ class Draft:
     software: Software
     account: str = ""
     qos: str = ""
+    reservation: str = ""
     parts: list[DraftPartition] = field(default_factory=list)
     closed: list[Text] = field(default_factory=list)  # queues that this user cannot use
     decisions: list[str] = field(default_factory=list)  # of the site as a whole
@@ -198,12 +199,17 @@ def modules_system(environ: Mapping[str, str]) -> str:
 
 def first_draft(options: Namespace, known: SchedulerSurvey) -> Draft:
     """The draft of a site before any job ran, by the options of `site new`; BisectionError where
-    they want a queue that there is not, or a QOS without Slurm."""
+    they want a queue that there is not, a reservation that no job can use, or a QOS without
+    Slurm."""
     there = software_here()
-    site = Draft(options.name, known, there, options.account, options.qos)
+    access = options.account, options.qos, options.reservation
+    site = Draft(options.name, known, there, *access)
     site.decisions += map(str, known.decisions)
-    if options.qos and not schedulers.of(known.reframe).takes_qos:
-        raise BisectionError(f"--qos {options.qos}: only Slurm has it, and it is not on this host")
+    for word in ("qos", "reservation"):
+        if (value := getattr(options, word)) and not schedulers.of(known.reframe).takes_qos:
+            raise BisectionError(f"--{word} {value}: only Slurm has it, and it is not on this host")
+    if known.unusable:
+        raise BisectionError(str(known.unusable))
     names = [queue.name for queue in known.queues]
     if unknown := [queue for queue in options.queue if queue not in names]:
         raise BisectionError(f"--queue {unknown[0]}: unknown; there are {', '.join(names)}")
@@ -293,7 +299,8 @@ def candidates(site: Draft) -> list[Launcher]:
 def as_reframe(site: Draft, part: DraftPartition, launcher: Launcher, nodes: int) -> dict[str, Any]:
     """A partition of the draft as site-configs/common_cluster.py makes it for ReFrame."""
     shared = import_module_from_file(str(paths.ROOT / "site-configs" / "common_cluster.py"))
-    words = {"name": part.name, "account": site.account, "qos": site.qos, **part.choices}
+    words = {name: getattr(site, name) for name in ("account", "qos", "reservation")}
+    words |= {"name": part.name, **part.choices}
     words |= {"launcher": launcher.name, "options": list(launcher.options), "nodes": nodes}
     return shared.as_reframe(words, part.facts, site.survey.reframe, site.software.mpi)
 
@@ -405,16 +412,19 @@ def choices(file: Path) -> dict[str, Any]:
     return systems[0]
 
 
-def refreshed(site_file: Path, known: SchedulerSurvey) -> Draft:
+def refreshed(site_file: Path, read: Callable[[str, str], SchedulerSurvey]) -> Draft:
     """The draft of a site that has a file: its partitions and launchers are those of the file.
-    BisectionError: the file does not load, or names a queue that there is not."""
+    `read`: surveys the scheduler for an account and a reservation. BisectionError: the file does
+    not load, or names a queue that there is not."""
     chosen = choices(site_file)
-    account, qos = chosen.get("account", ""), chosen.get("qos", "")
-    site = Draft(site_file.stem, known, software_here(), account, qos)
-    queues = {queue.name: queue for queue in known.queues}
+    of_site = {name: chosen.get(name, "") for name in ("account", "qos", "reservation")}
+    known = read(of_site["account"], of_site["reservation"])
+    site = Draft(site_file.stem, known, software_here(), **of_site)
     old = facts.old(facts.file_of(site_file)).get("partitions", {})
     for words in chosen["partitions"]:
-        name = words["name"]
+        name, own = words["name"], of_site | words
+        known = read(own["account"], own["reservation"])
+        queues = {queue.name: queue for queue in known.queues}
         queue = words.get("queue") or old.get(name, {}).get("queue") or name
         if not queues:  # of a scheduler that is not read
             site.unread[name] = {}

@@ -92,10 +92,10 @@ class Subject:
     facts: Facts | None  # of NAME.json; None without it
     folder: Path  # for its job; all nodes must see it
     patience: float  # s for its job
-    # Of all partitions of the check: their schedulers, surveys of these by account, and where
-    # kernels are built for a kind of node.
+    # Of all partitions of the check: their schedulers, surveys of these by account and reservation,
+    # and where kernels are built for a kind of node.
     schedulers: Sequence[Scheduler]
-    surveys: dict[str, SchedulerSurvey]
+    surveys: dict[tuple[str, str], SchedulerSurvey]
     built: dict[Any, str]
     stop: threading.Event  # once set, jobs are cancelled
     trial: Trial = field(default_factory=Trial)  # of its job, once that ran
@@ -107,8 +107,8 @@ class Subject:
         self.nodes = int(self.extras.get("nodes", 1))  # per launch
         self.scheduler = schedulers.of(part["scheduler"])
         self.local = self.scheduler.is_local
-        # That jobs use; "" for the user's own.
-        self.account = option_value(self.access, *self.scheduler.account_options)
+        # The account and the reservation that jobs use, "" for none.
+        self.whose = self.scheduler.in_whose_name(self.access)
         # The first of several; "" for the usual one.
         queues = option_value(self.access, *self.scheduler.queue_options)
         self.queue_name = queues.partition(",")[0]
@@ -137,7 +137,7 @@ class Subject:
     @property
     def info(self) -> QueueInfo | None:
         """The queue as the scheduler knows it; None where it is not known which one is used."""
-        survey = None if self.local else self.surveys.get(self.account)
+        survey = None if self.local else self.surveys.get(self.whose)
         queues = survey.queues if survey else ()
         only = len(queues) == 1 and not self.queue_name
         return next((info for info in queues if only or info.name == self.queue_name), None)

@@ -92,12 +92,11 @@ def scheduler_answers(subject: Subject) -> ProbeResult:
 
 
 def _survey(subject: Subject) -> SchedulerSurvey:
-    """The survey of a partition's scheduler, read once per account; SchedulerError if it does not
-    answer."""
-    account = subject.account
-    if account not in subject.surveys:
-        subject.surveys[account] = subject.scheduler.read(account)
-    return subject.surveys[account]
+    """The survey of a partition's scheduler, read once per account and reservation; SchedulerError
+    if it does not answer."""
+    if subject.whose not in subject.surveys:
+        subject.surveys[subject.whose] = subject.scheduler.read(*subject.whose)
+    return subject.surveys[subject.whose]
 
 
 def accounting(subject: Subject) -> ProbeResult | None:
@@ -117,7 +116,9 @@ def account(subject: Subject) -> ProbeResult | None:
     if subject.local:
         return None
     survey = _survey(subject)
-    used, name = subject.account, subject.queue_name
+    (used, reservation), name = subject.whose, subject.queue_name
+    if survey.unusable:
+        return fault(survey.unusable, subject.name)
     if survey.account_needed:
         if not used and survey.decisions:
             return fault(survey.decisions[0], subject.name)
@@ -133,7 +134,8 @@ def account(subject: Subject) -> ProbeResult | None:
         return fault(info.closed, subject.name)
     # Slurm's accounting needs one; a site's own policy may want one, too.
     usual = "the default account" if survey.account_needed else "no account is given"
-    return ok(f"{info.name}, " + (f"account {used}" if used else usual))
+    held = f", reservation {reservation}" if reservation else ""
+    return ok(f"{info.name}, " + (f"account {used}" if used else usual) + held)
 
 
 def nodes_up(subject: Subject) -> ProbeResult | None:
@@ -371,7 +373,7 @@ def cores_of_their_own(subject: Subject) -> ProbeResult:
     for layout, outcome in subject.outcomes.items():
         if outcome.fault:
             reason = _of_layout(outcome.fault, layout)
-            if survey := subject.surveys.get(subject.account):
+            if survey := subject.surveys.get(subject.whose):
                 reason = survey.explained(outcome.launcher.name, reason)
             return fault(reason, subject.name)
     outcomes = subject.outcomes.items()

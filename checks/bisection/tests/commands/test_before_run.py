@@ -2,6 +2,7 @@
 
 import contextlib
 import os
+import pwd
 import sys
 from types import SimpleNamespace
 
@@ -122,6 +123,36 @@ def test_a_queue_that_slurm_does_not_know_is_refused(
     text = capsys.readouterr().err
     assert f": queue {unknown} does not exist; there are batch, debug.q\n" in text
     assert text.startswith(f"bisection run: error: {SITE}:")
+    assert not (house / "home" / "results").exists()
+
+
+@pytest.mark.parametrize(
+    ("asked", "in_file", "says"),
+    [
+        (["--reservation", "upgrade"], "", "jobs of partition default would not use it"),
+        (["--reservation", "upgrade"], ', "--reservation=old"', "would not use it; it needs"),
+        ([], ', "--reservation=upgrade"', None),
+        ([], ', "--reservation=old"', "reservation old does not exist; there are upgrade"),
+        ([], ', "--reservation=theirs"', "reservation theirs has Users=nobody, not "),
+    ],
+)
+def test_a_reservation_that_jobs_cannot_use_is_refused(
+    house, capsys, commands, asked, in_file, says
+):
+    change(house / SITE, '"scheduler": "local"', SLURM.format('batch"' + in_file + ', "--mem=0'))
+    user = pwd.getpwuid(os.geteuid()).pw_name
+    lines = f"ReservationName=upgrade Nodes=n1 Users={user} State=ACTIVE\\n"
+    if "theirs" in in_file:
+        lines += "ReservationName=theirs Nodes=n1 Users=nobody State=ACTIVE\\n"
+    commands("sinfo", "echo batch")
+    commands("scontrol", f'{QUEUES}\n[ "$2" = reservation ] && printf "{lines}"\nexit 0')
+    arguments = ["run", "--tier", "quick", "-n", "tiny", *asked]
+    if says is None:
+        with pytest.raises(Started):
+            cli.main(arguments)
+        return
+    assert cli.main(arguments) == 2
+    assert says in capsys.readouterr().err
     assert not (house / "home" / "results").exists()
 
 

@@ -12,10 +12,12 @@ from dataclasses import replace
 import pytest
 from running import CHECKS
 
+from bisection.core import paths
 from bisection.core.reasons.base import clause
 from bisection.core.verdicts import Exit
 from bisection.judge import decision
 from bisection.night.measure import measure
+from bisection.runs import command
 from bisection.runs.command import Progress, rerun
 from bisection.runs.folder import new_folder
 from bisection.runs.run_verdict import Request
@@ -83,6 +85,13 @@ def test_a_rerun_names_a_site_file_elsewhere_by_its_path():
     assert " run --tier quick --system '/srv/our site/hpc.py:compute' -n md" in rerun([], request)
     assert "--system hpc:compute" in rerun([], replace(request, site=""))
     assert "--system" not in rerun([], Request("quick"))
+
+
+def test_a_reservation_reaches_site_files_and_the_next_run(tmp_path):
+    request = Request(reservation="upgrade")
+    with command.environment(tmp_path, request) as environ:
+        assert environ[paths.RESERVATION] == "upgrade"
+    assert "--reservation upgrade" in rerun([], request)
 
 
 CHILD = 'trap "echo ended >pipe; exit" TERM; echo ready >pipe; sleep 600 & wait'

@@ -44,7 +44,7 @@ def flux_here(tmp_path_factory, commands, monkeypatch):
 
 
 def test_queues_of_flux(flux_here):
-    survey = FLUX.read("")
+    survey = FLUX.read("", "")
     assert (survey.kind, survey.reframe, survey.version) == ("Flux", "flux", "0.66.0")
     batch, off = survey.queues
     assert (batch.name, batch.max_time, batch.max_nodes, batch.closed) == ("batch", 3600, 4, None)
@@ -59,7 +59,7 @@ def test_queues_of_flux(flux_here):
 def test_a_flux_that_does_not_answer(commands):
     commands("flux", "echo 'flux-queue: ERROR: broker is not there' >&2; exit 1")
     with pytest.raises(SchedulerError, match="broker is not there"):
-        FLUX.read("")
+        FLUX.read("", "")
 
 
 def test_the_file_of_a_flux_site_and_its_trial_job(flux_here, commands, house):

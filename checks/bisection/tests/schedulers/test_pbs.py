@@ -70,7 +70,7 @@ def pbs_here(commands, tmp_path, monkeypatch):
 
 
 def test_queues_of_pbs(pbs_here):
-    survey = schedulers.here().read("")
+    survey = schedulers.here().read("", "")
     assert (survey.kind, survey.reframe, survey.version) == ("PBS", "pbs", "20.0.1")
     queues = {queue.name: queue for queue in survey.queues}
 
@@ -90,10 +90,10 @@ def test_queues_of_pbs(pbs_here):
 def test_a_pbs_that_does_not_answer(pbs_here, commands):
     commands("qstat", "echo 'Connection refused' >&2; exit 111")
     with pytest.raises(SchedulerError, match=r"qstat: Connection refused$"):
-        schedulers.here().read("")
+        schedulers.here().read("", "")
     commands("qstat", "echo '{\"Queue\": '")
     with pytest.raises(SchedulerError, match="Expecting value"):
-        schedulers.here().read("")
+        schedulers.here().read("", "")
 
 
 def test_a_job_of_pbs(pbs_here, tmp_path):

@@ -217,3 +217,104 @@ def test_only_what_has_no_place_cannot_be_placed(commands, words, refusal):
     commands("sbatch", f"echo '{words}' >&2; exit 1")
     job = Mock(**{"scheduler.get_option": lambda name: []}, script_filename="script")
     assert schedulers.of("slurm").place(job) == refusal
+
+
+# As Slurm 22.05 prints them, with times as the suite asks for them.
+RESERVED = "\n".join(
+    f"ReservationName={name} StartTime=1796044942 EndTime=1796046142 Duration=00:20:00 "
+    f"Nodes={nodes} NodeCnt=3 CoreCnt=3 Features=(null) PartitionName=(null) "
+    f"Flags={flags} TRES=cpu=3 Users={users} Groups=(null) Accounts={accounts} "
+    f"Licenses=(null) State={state} BurstBuffer=(null) Watts=n/a MaxStartDelay=(null)"
+    for name, nodes, flags, users, accounts, state in (
+        ("upgrade", "n[1-3]", "MAINT,SPEC_NODES", "root,alice", "(null)", "ACTIVE"),
+        ("others", "n4", "SPEC_NODES", "-bob", "physics,biology", "ACTIVE"),
+        ("later", "n[1-4]", "SPEC_NODES", "root", "(null)", "INACTIVE"),
+    )
+)
+STATES = {  # of the nodes n1, n2, ...; None: such as n5 are in no reservation
+    "n1": "IDLE+MAINTENANCE+RESERVED",
+    "n2": "MAINT",  # of Slurm 20.11
+    "n3": "IDLE+DRAIN+MAINTENANCE+RESERVED",
+    "n4": "RESERVED",
+    "n5": "IDLE",
+}
+HOUSE = "\n".join(
+    f"NodeName={name} CoresPerSocket=4 CPUTot=4 Sockets=1 State={state} Partitions=all,resv"
+    for name, state in STATES.items()
+)
+QUEUES = "PartitionName=all State=UP\nPartitionName=resv State=UP ReqResv=YES"
+
+
+@pytest.fixture
+def held(commands):
+    """The reservations of a cluster that has these."""
+    commands("scontrol", f"cat <<'E'\n{RESERVED}\nE")
+    return slurm.reservations()
+
+
+@pytest.mark.parametrize(
+    ("own", "down"),
+    [
+        (
+            None,
+            {
+                "n1": "IDLE+MAINTENANCE+RESERVED, reservation upgrade",
+                "n2": "MAINT, reservation upgrade",
+                "n3": "IDLE+DRAIN+MAINTENANCE+RESERVED, reservation upgrade",
+            },
+        ),
+        (
+            "upgrade",
+            {
+                "n3": "IDLE+DRAIN",
+                "n4": "not in reservation upgrade",
+                "n5": "not in reservation upgrade",
+            },
+        ),
+        ("others", dict.fromkeys(("n1", "n2", "n3", "n5"), "not in reservation others")),
+    ],
+)
+def test_nodes_of_a_reservation_take_its_jobs(held, own, down):
+    infos = slurm.queues(QUEUES, HOUSE, "", set(), (), held.values(), held.get(own))
+    every, reserved = infos
+    assert dict(every.groups[0].down) == down
+    assert (reserved.closed is None) == bool(own)
+
+
+@pytest.mark.parametrize(
+    ("name", "user", "accounts", "says"),
+    [
+        ("upgrade", "alice", ["physics"], None),
+        ("upgrade", "bob", [], "reservation upgrade has Users=root,alice, not bob"),
+        ("others", "alice", ["physics", "chemistry"], None),
+        ("others", "alice", [], None),  # Slurm knows its account, we do not
+        ("others", "bob", ["physics"], "reservation others has Users=-bob, not bob"),
+        ("others", "alice", ["chemistry"], "has Accounts=physics,biology, not chemistry"),
+        (
+            *("later", "root", []),
+            "later is not active: it is from 2026-11-30 13:22 UTC to 2026-11-30 13:42 UTC",
+        ),
+    ],
+)
+def test_who_may_use_a_reservation_and_when(held, name, user, accounts, says):
+    closed = held[name].closed(user, accounts)
+    assert (closed is None) == (says is None)
+    assert says is None or says in str(closed)
+
+
+def test_without_reservations_or_an_answer_there_are_none(commands):
+    for words in ("echo No reservations in the system", "exit 1"):
+        commands("scontrol", words)
+        assert slurm.reservations() == {}
+
+
+def test_nodes_that_jobs_of_a_reservation_may_ask_for(held, commands):
+    rows = "n1|h1|maint|all*|(null)\nn2|h2|alloc|all*|(null)\nn5|h5|idle|all*|(null)"
+    commands("sinfo", f"cat <<'E'\n{rows}\nE")
+    access = ["--partition=all", "--reservation=upgrade"]
+    nodes = schedulers.of("slurm").nodes_of(access)
+    assert [(node.name, node.host, node.state) for node in nodes] == [
+        ("n1", "h1", "idle"),
+        ("n2", "h2", "alloc"),
+    ]
+    assert schedulers.of("slurm").nodes_of(["--reservation=unknown"]) == []

@@ -103,7 +103,7 @@ class Machine:
         request.file("sh").touch()
         return self.refusal if request.scheduler.name == "slurm" else None
 
-    def read(self, account):
+    def read(self, account, reservation):
         if self.silent:
             raise SchedulerError("Slurm", "scontrol: refused")
         return self.survey

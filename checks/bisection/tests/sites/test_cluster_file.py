@@ -10,6 +10,7 @@ import pytest
 from houses import told
 from running import load_site
 
+from bisection.core import paths
 from bisection.sites import rules, site_files
 
 SITE = '''"""vc: Slurm."""
@@ -131,6 +132,14 @@ OF_SITE = 'file__, account="a",'
 )
 def test_what_a_scheduler_is_asked_for(partitions, old, new, name, access):
     assert " ".join(partitions(old, new)[name]["access"]) == access
+
+
+def test_the_reservation_of_a_run_goes_before_that_of_the_file(partitions, monkeypatch):
+    words = 'file__, reservation="of_file",', "--partition=duo --exclusive --mem=0 --reservation="
+    monkeypatch.setenv(paths.RESERVATION, "")
+    assert " ".join(partitions("file__,", words[0])["duo"]["access"]) == words[1] + "of_file"
+    monkeypatch.setenv(paths.RESERVATION, "of_run")
+    assert " ".join(partitions("file__,", words[0])["duo"]["access"]) == words[1] + "of_run"
 
 
 def test_own_binding_and_root(partitions, monkeypatch):

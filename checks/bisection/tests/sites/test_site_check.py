@@ -32,7 +32,7 @@ def machine(tmp_path, monkeypatch):
     machine = Machine(tmp_path / "lab.py")
     monkeypatch.setenv("BISECTION_HOME", str(tmp_path / "home"))
     monkeypatch.setattr(site_check, "require_site", lambda name: machine.site.path)
-    monkeypatch.setattr(site_check, "load_site", lambda name: machine.site)
+    monkeypatch.setattr(site_check, "load_site", lambda name, reservation: machine.site)
     for scheduler in (Slurm, Pbs):
         monkeypatch.setattr(scheduler, "read", machine.read)
     monkeypatch.setattr(probes, "refusal", machine.refused)

@@ -11,6 +11,7 @@ import pytest
 from running import CHECKS
 
 from workshop.testbed import Blueprint, Cluster, Node, Partition, unavailable
+from workshop.testbed.hosts import until
 
 MEMORY = 300  # MB per CPU, where a job asks for none
 BED = Blueprint(
@@ -102,6 +103,33 @@ def test_a_policy_speaks_and_an_account_is_all_it_takes(on_cluster, tmp_path):
     # A job that asks for no memory gets little.
     site.write_text(site.read_text().replace("exclusive=True", "exclusive=False"))
     assert not_ok(on_cluster, site) == {("batch", "limits"), ("admin", "limits")}
+
+
+@pytest.mark.testbed
+def test_a_maintenance_reservation_is_up_for_those_who_name_it(cluster, on_cluster, tmp_path):
+    def scontrol(*words):
+        line, environ = cluster.command(["scontrol", *words]), cluster.environment()
+        return subprocess.run(line, env=environ, check=True, capture_output=True, text=True).stdout
+
+    name = "reservationname=upgrade"
+    of = ["users=root", "starttime=now", "duration=60", "nodes=ALL", "flags=maint,ignore_jobs"]
+    scontrol("create", "reservation", name, *of)
+    try:
+        for _ in until(30):
+            if scontrol("show", "node", "-o").count("+MAINT") == 2:
+                break
+        words = ("site", "new", "held", "--queue", "batch", "--account", "physics")
+        printed, code = on_cluster("-c", PROGRAM, *words, "--dry-run")
+        assert "0 of 2 nodes are up" in printed
+        assert "reservation upgrade" in " ".join(printed.replace("#", " ").split())
+        printed, code = on_cluster("-c", PROGRAM, *words, "--reservation", "upgrade")
+        assert code == 0, printed
+        site = tmp_path / "site-configs" / "held.py"
+        assert 'reservation="upgrade",' in site.read_text()
+        known = json.loads(site.with_suffix(".json").read_text())["partitions"]["batch"]
+        assert set(known["boot"]) == {"c01", "c02"}
+    finally:
+        scontrol("delete", name)
 
 
 def not_ok(on_cluster, site):
