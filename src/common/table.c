@@ -1,5 +1,6 @@
 
 #include "result.h"
+#include "start.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -108,6 +109,9 @@ void bx_table_print(const bx_run *run, const bx_result *results, size_t count)
             else
                 printf(" %8s", "-");
         }
+        if (result->skew_share > bx_start_most_skew)
+            printf("  starts are %.2g us apart: %.0f%%", 1e6 * result->skew,
+                   100 * result->skew_share);
         printf("\n");
         print_failures(method, &result->verification);
     }
