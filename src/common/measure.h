@@ -46,8 +46,8 @@ typedef struct {
 /* Returns [*count] results: every selected method at every point, without samples.  Local. */
 bx_result *bx_results_create(bx_run *run, size_t *count);
 void bx_results_free(bx_result *results, size_t count);
-/* Fills what compares ranks: communication, shares, parts.  Collective, once, after the last sample.
- */
+/* Fills what compares ranks: communication, shares, parts.  Once, after the last sample.
+ * Collective. */
 void bx_results_compare_ranks(const bx_run *run, bx_result *results, size_t count);
 /* Verifies every applicable method, before any timing.  Returns BX_OK, or the code of a refusal.
  * Collective. */

@@ -18,8 +18,8 @@ void bx_spread_reduce(MPI_Comm comm, size_t count, const double *values, bx_spre
     PMPI_Reduce(mine, most, (int)count, MPI_DOUBLE_INT, MPI_MAXLOC, 0, comm);
     PMPI_Reduce(values, sums, (int)count, MPI_DOUBLE, MPI_SUM, 0, comm);
     for (size_t i = 0; rank == 0 && i < count; i++)
-        spreads[i] = (bx_spread){least[i].value, sums[i] / size, most[i].value, least[i].rank,
-                                 most[i].rank};
+        spreads[i] =
+            (bx_spread){least[i].value, sums[i] / size, most[i].value, least[i].rank, most[i].rank};
     BX_FREE(mine, least, most, sums);
 }
 

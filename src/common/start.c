@@ -6,6 +6,7 @@
 #include <stdlib.h>
 
 enum { ROUND_TRIPS = 20, REHEARSALS = 20 };
+static const double MOST_LEAD = 1e-3; /* s, where other processes take cores from ranks */
 const double bx_start_most_skew = 0.1;
 
 typedef struct bx_start {
@@ -28,7 +29,8 @@ int bx_start_create(bx_run *run)
     PMPI_Allreduce(MPI_IN_PLACE, &common, 1, MPI_C_BOOL, MPI_LAND, run->world);
     if (!common && asked == WINDOW)
         return bx_run_refuse(run, BX_RESOURCES,
-                             "--start window: ranks have no cores of their own; choose barrier");
+                             "--start window: ranks share cores, or are simulated, so that there "
+                             "are no common clocks; choose barrier");
     if (!common) return BX_OK;
     if (asked == AUTO && bx_run_is_emulated(run)) asked = BARRIER;
     run->start = bx_memory_alloc(1, sizeof *run->start);
@@ -83,6 +85,7 @@ static void measure_clocks(const bx_run *run)
     bx_start *s = run->start;
     double change = 0;
     int bit = 1;
+    bx_profile_enter_harness("the harness's comparison of clocks");
     for (; bit < run->size && !(run->rank & bit); bit *= 2)
         if (run->rank + bit < run->size) answer(s, run->rank + bit);
     if (run->rank > 0) change = ask(s, run->rank - bit);
@@ -95,6 +98,7 @@ static void measure_clocks(const bx_run *run)
     for (bit /= 2; bit > 0; bit /= 2)
         if (run->rank + bit < run->size)
             PMPI_Send((double[]){s->origin, s->error}, 2, MPI_DOUBLE, run->rank + bit, 0, s->comm);
+    bx_profile_enter_harness(NULL);
 }
 
 /* ---- starts ---- */
@@ -107,6 +111,8 @@ double bx_start_meet(const bx_run *run, bool by_window)
     if (by_window) {
         double now = PMPI_Wtime() - s->origin, last;
         PMPI_Allreduce(&now, &last, 1, MPI_DOUBLE, MPI_MAX, run->world);
+        /* the last arrived before this moment, unless a clock has jumped since it was measured */
+        last = fmin(last, PMPI_Wtime() - s->origin);
         due = last + s->lead + s->origin - bx_profile_paused();
     } else {
         PMPI_Barrier(run->world);
@@ -123,23 +129,23 @@ void bx_start_ends(const bx_run *run, double reading, double ends[2])
     ends[1] = (s ? s->error : 0) - time;
 }
 
-/* Windows without steps: finds the median of how far the ranks are apart, and the upper quartile of
- * how late the last one is. */
-static void rehearse(const bx_run *run, double *apart, double *late)
+/* Windows without steps.  Returns how far the ranks are apart, and, after a lead of 0, how late the
+ * last one knew of the start: medians. */
+static double rehearse(const bx_run *run, double *late)
 {
-    double ends[REHEARSALS][2], lates[REHEARSALS], sums[REHEARSALS];
+    double ends[REHEARSALS][2], delays[REHEARSALS], sums[REHEARSALS];
     for (int i = 0; i < REHEARSALS; i++) {
         double due = bx_start_meet(run, true), now;
         do now = bx_profile_clock();
         while (now < due);
-        lates[i] = now - due;
+        delays[i] = now - due;
         bx_start_ends(run, now + bx_profile_paused(), ends[i]);
     }
     PMPI_Allreduce(MPI_IN_PLACE, ends, 2 * REHEARSALS, MPI_DOUBLE, MPI_MAX, run->world);
-    PMPI_Allreduce(MPI_IN_PLACE, lates, REHEARSALS, MPI_DOUBLE, MPI_MAX, run->world);
+    PMPI_Allreduce(MPI_IN_PLACE, delays, REHEARSALS, MPI_DOUBLE, MPI_MAX, run->world);
     for (int i = 0; i < REHEARSALS; i++) sums[i] = ends[i][0] + ends[i][1];
-    *apart = bx_statistics_quantile(sums, REHEARSALS, 0.5);
-    *late = bx_statistics_quantile(lates, REHEARSALS, 0.75);
+    *late = bx_statistics_quantile(delays, REHEARSALS, 0.5);
+    return bx_statistics_quantile(sums, REHEARSALS, 0.5);
 }
 
 void bx_start_adjust(bx_run *run)
@@ -151,9 +157,9 @@ void bx_start_adjust(bx_run *run)
     if (s->rehearsed) return;
     s->rehearsed = true;
     measure_clocks(run); /* the first has nothing to differ from */
-    rehearse(run, &s->skew, &late);
-    s->lead = 2 * late; /* until the last rank knew of the start */
-    rehearse(run, &s->skew, &late);
+    rehearse(run, &late);
+    s->lead = fmin(2 * late, MOST_LEAD);
+    s->skew = rehearse(run, &late);
 }
 
 bool bx_start_choose(const bx_run *run, double step)

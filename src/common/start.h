@@ -28,13 +28,14 @@ extern const double bx_start_most_skew;
  * Collective. */
 void bx_start_adjust(bx_run *run);
 /* Returns whether the steps of a method shall begin by a window: as --start says, or where its skew
- * is below bx_start_most_skew of `step`, the seconds of a step of this rank, on all ranks.  Collective. */
+ * is below bx_start_most_skew of `step`, the seconds of a step of this rank, on all ranks.
+ * Collective. */
 bool bx_start_choose(const bx_run *run, double step);
 /* Waits for all ranks.  Returns the time of bx_profile_clock at which the step shall begin: it is
  * over where a barrier lets ranks go.  Nothing may stand between this call and the step, but
  * readings of that clock.  Collective. */
 double bx_start_meet(const bx_run *run, bool by_window);
-/* Writes the common time of a reading of MPI_Wtime and its negative, both with the
- * uncertainty of this rank's offset added: the sum of their maxima over ranks is how far the ranks
- * were apart, at most.  NaN without common clocks.  Local. */
+/* Writes the common time of a reading of MPI_Wtime, and its negative, both plus the uncertainty of
+ * this rank's offset.  The sum of their maxima over ranks is how far the ranks were apart, at most.
+ * NaN without common clocks.  Local. */
 void bx_start_ends(const bx_run *run, double reading, double ends[2]);

@@ -49,7 +49,7 @@ static const bx_option OPTIONS[] = {
 
 typedef struct {
     bx_io io;
-    uint64_t step;    /* how many; each has words of its own */
+    uint64_t step; /* how many; each has words of its own */
     struct {
         bx_series write, read; /* s of the job; on rank 0 */
         bx_rank_series busy;   /* s of each rank */

@@ -15,8 +15,9 @@ static const double READING = 1e-7, LATENCY = 1e-6, LEAVING = 5e-5; /* s */
 static const double NEAR = 1e-5; /* s: some readings of a clock */
 
 static int rank, size;
-static double now;   /* the true time */
-static double ahead; /* of this rank's clock, s */
+static double now;    /* the true time */
+static double ahead;  /* of this rank's clock, s */
+static double detour; /* s: messages from a parent in the tree take longer */
 
 /* ---- MPI ---- */
 
@@ -75,7 +76,7 @@ int __wrap_PMPI_Recv(void *to, int count, MPI_Datatype type, int from, int tag, 
 {
     double sent;
     __real_PMPI_Recv(&sent, 1, MPI_DOUBLE, from, 1, comm, MPI_STATUS_IGNORE);
-    now = fmax(now, sent) + LATENCY;
+    now = fmax(now, sent) + LATENCY + (from < rank ? detour : 0);
     return __real_PMPI_Recv(to, count, type, from, tag, comm, status);
 }
 
@@ -94,6 +95,13 @@ double __wrap_bx_host_waited(void)
     return since;
 }
 
+/* The steps' clock stands still while calls are counted. */
+double __wrap_bx_profile_paused(void);
+static double paused;
+double __wrap_bx_profile_paused(void) { return paused; }
+double __wrap_bx_profile_clock(void);
+double __wrap_bx_profile_clock(void) { return PMPI_Wtime() - paused; }
+
 /* ---- the kernel ---- */
 
 enum { WORK, PHASES };
@@ -105,12 +113,20 @@ static void step(void *state, size_t method, size_t point)
 {
     now += step_seconds * (rank == size / 2 ? 1.5 : 1);
     bx_run_lap(the_run, WORK);
-    now += step_seconds;
+    now += step_seconds + rank;
+    paused += rank;
     if (every > 0 ? steps % every != 0 : every < 0 && steps % -every == 0) {
         now += taken_by_daemon;
         waited = taken_by_daemon;
     }
     steps++;
+}
+
+static void metrics(void *state, size_t method, size_t point, bx_metrics *list)
+{
+    const bx_rank_series series = {.sums = {.min_rank = 3, .max_rank = 7}};
+    bx_metrics_add(list, "of all", 1, "s", "lower");
+    bx_metrics_add_series(list, "imbalance", 2, "ratio", "lower", &series);
 }
 
 static const char *const phases[] = {"work"};
@@ -120,7 +136,8 @@ static const bx_kernel kernel = {.name = "unit",
                                  .method_count = 1,
                                  .phases = phases,
                                  .phase_count = PHASES,
-                                 .step = step};
+                                 .step = step,
+                                 .metrics = metrics};
 static bool selected[] = {true};
 
 static bx_run run_of(const char *start)
@@ -168,27 +185,35 @@ static void test_options(void)
     threads_per_core = 1;
 }
 
-/* Ranks know each other's clocks, also when one jumps. */
+/* Ranks know each other's clocks, also when one jumps, and when answers take long, where what was
+ * known stays. */
 static void test_clocks(void)
 {
     double ends[2];
     bx_run run = run_of("window");
     bx_start_create(&run);
-    for (int turn = 0; turn < 3; turn++) {
-        if (turn == 1 && rank == size - 1) ahead += 50;
+    for (int turn = 0; turn < 4; turn++) {
+        if (turn == 2 && rank == size - 1) ahead += 50;
+        detour = turn == 1 ? 20 * NEAR : turn == 2 ? NEAR / 10 : 0;
         bx_start_adjust(&run);
+        detour = 0;
         bx_start_ends(&run, now + ahead, ends); /* at another moment on each rank */
         double middle = (ends[0] - ends[1]) / 2 - now, error = (ends[0] + ends[1]) / 2, first;
         first = middle;
         MPI_Bcast(&first, 1, MPI_DOUBLE, 0, MPI_COMM_WORLD);
         CHECK(fabs(middle - first) < NEAR);
-        bool jumped = turn == 1 && rank == size - 1 && size > 1;
-        CHECK(fabs(error - (jumped ? 50 : 0)) < NEAR);
+        bool jumped = turn == 2 && rank == size - 1 && size > 1;
+        CHECK(turn == 1 ? rank == 0 || error > NEAR : fabs(error - (jumped ? 50 : 0)) < NEAR);
     }
-    double due = bx_start_meet(&run, false);
+    double due, before = now;
+    if (rank == size - 1) ahead += 50;
+    due = bx_start_meet(&run, true); /* nobody waits for a clock that has jumped */
+    CHECK(due + paused - now - ahead < NEAR + 10 * size * LEAVING && now - before < 1);
+    if (rank == size - 1) ahead -= 50;
+    due = bx_start_meet(&run, false);
     CHECK(due == -INFINITY);
     due = bx_start_meet(&run, true); /* nobody learns of it too late */
-    CHECK(due > now + ahead);
+    CHECK(due > now + ahead - paused);
     bx_start_free(&run);
 }
 
@@ -199,8 +224,8 @@ static void test_starts(void)
         const char *start;
         double step;
         bool by_window;
-    } cases[] = {{"barrier", 1, false}, {"window", 1e-9, true}, {"auto", 1e-3, true},
-                 {"auto", 1e-9, false}};
+    } cases[] = {
+        {"barrier", 1, false}, {"window", 1e-9, true}, {"auto", 1e-3, true}, {"auto", 1e-9, false}};
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         bx_run run = run_of(cases[i].start);
         step_seconds = cases[i].step;
@@ -235,6 +260,9 @@ static void test_who_was_last(void)
         CHECK(fabs(work->max - 1.5e-3) < 1e-5 && fabs(whole->max - 2.5e-3) < 1e-5);
         CHECK(size == 1 || fabs(work->mean - 1e-3 * (size + 0.5) / size) < 1e-5);
         CHECK(whole->max_rank == size / 2);
+        for (size_t i = 0; i < result->metric_count; i++)
+            CHECK(result->metrics[i].rank ==
+                  (strcmp(result->metrics[i].name, "imbalance") == 0 ? 7 : -1));
     }
     bx_results_free(result, 1);
     bx_spread spreads[2];
@@ -249,11 +277,11 @@ static void test_who_was_last(void)
     bx_rank_series series = {0}; /* a rank is last in most steps, another one by its sum */
     for (int i = 0; i < 4; i++)
         bx_rank_series_add(&series, MPI_COMM_WORLD,
-                           i == 3 ? 1 + 20 * (rank == size - 1) : 1 + (rank == 0));
+                           i == 0 ? 1 + 20 * (rank == size - 1) : 1 + (rank == 0));
     if (rank == 0) {
-        CHECK(series.most.count == 4 && series.most.values[3] == 21 && series.most.values[0] == 2);
-        CHECK(series.sums.max_rank == size - 1);
-        CHECK(series.imbalance.values[0] == 2 / ((size + 1.0) / size));
+        CHECK(series.most.count == 4 && series.most.values[0] == 21 && series.most.values[3] == 2);
+        CHECK(series.sums.max_rank == size - 1 && series.sums.max == 24 + 3 * (size == 1));
+        CHECK(series.imbalance.values[3] == 2 / ((size + 1.0) / size));
     }
     bx_rank_series_free(&series);
 }

@@ -284,7 +284,9 @@ def last_ranks(result: Result) -> dict[str, str]:
             continue
         factor = own["max"] / own["mean"]
         if factor > LIMITS.last:
-            most[entry["method"]] = max((factor, own["max_rank"]), most.get(entry["method"], (0, 0)))
+            most[entry["method"]] = max(
+                (factor, own["max_rank"]), most.get(entry["method"], (0, 0))
+            )
     taken = layouts.places(result["layout"]) if most else []
     names = {method: named_rank(taken, rank) for method, (_, rank) in most.items()}
     return {m: f"{names[m]} has {f:.1f} times the mean outside MPI" for m, (f, _) in most.items()}

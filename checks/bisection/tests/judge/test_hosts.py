@@ -160,7 +160,9 @@ def test_a_rank_that_writes_slowly_by_all_methods_is_named_with_its_host(
     methods = ("file-per-rank", "mpi-io-independent")
     values = zip(methods, ratios, slowest, strict=True)
     copy = {"method": "copy", "metrics": {}}
-    listed = [{"method": m, "metrics": {"imbalance": {"value": v, "rank": r}}} for m, v, r in values]
+    listed = [
+        {"method": m, "metrics": {"imbalance": {"value": v, "rank": r}}} for m, v, r in values
+    ]
     result = {
         "kernel": "restart",
         "results": [*listed, copy],
