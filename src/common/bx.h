@@ -306,6 +306,34 @@ void bx_series_add(bx_series *s, double value);
 /* As bx_statistics_quantile; the order of the values changes. */
 double bx_series_quantile(const bx_series *s, double q);
 
+/* ---- over ranks ---- */
+
+/* A number over the ranks of a communicator, and the lowest ranks that have the extremes. */
+typedef struct {
+    double min, mean, max;
+    int min_rank, max_rank;
+} bx_spread;
+/* Reduces values[count] of each rank to spreads[count] on rank 0.  Not counted as communication.
+ * Collective over `comm`. */
+void bx_spread_reduce(MPI_Comm comm, size_t count, const double *values, bx_spread *spreads);
+/* Adds a spread to an object by its name.  Local. */
+void bx_spread_add(bx_json *parent, const char *name, const bx_spread *spread);
+
+/* A number of each rank in step after step, the work of a rank for example: on rank 0 the maximum
+ * over ranks of each step, that maximum over the mean of the ranks, and the spread of the ranks'
+ * sums over all steps. */
+typedef struct {
+    bx_series most, imbalance;
+    double sum; /* this rank's */
+    bx_spread sums;
+} bx_rank_series;
+/* Adds the numbers of a step.  Collective over `comm`. */
+void bx_rank_series_add(bx_rank_series *series, MPI_Comm comm, double value);
+void bx_rank_series_free(const bx_rank_series *series);
+/* As bx_metrics_add, of the rank that has the largest sum, which the result names. */
+void bx_metrics_add_series(bx_metrics *metrics, const char *name, double value, const char *unit,
+                           const char *better, const bx_rank_series *series);
+
 /* ---- memory: never NULL, a failure ends the launch with BX_RESOURCES (all local) ---- */
 
 /* Returns `count` items of `size` bytes, zeroed; the caller frees them. */

@@ -5,6 +5,7 @@
 #include "profile.h"
 #include "result.h"
 #include "run.h"
+#include "start.h"
 #include "watchdog.h"
 #include "window.h"
 
@@ -121,13 +122,7 @@ static int launch(bx_run *run, int argc, char **argv)
     bx_carried_end(run, begun, bx_json_array(root, "adapters"));
     bx_layout_add_clock(run, bx_json_get(root, "layout"));
 
-    for (size_t i = 0; i < count; i++) {
-        bx_traffic sent[BX_CLASS_COUNT];
-        bx_recording_read(results[i].recording, sent);
-        results[i].communication = bx_profile_spread(
-            run->world, sent, results[i].sample_count ? (double)results[i].sample_count : 1);
-        results[i].shares = bx_profile_shares(run, &results[i].parts, results[i].recording);
-    }
+    bx_results_compare_ranks(run, results, count);
     bx_profile_add_regions(run->world, bx_json_object(root, "communication"));
     double processor = (double)(clock() - used) / CLOCKS_PER_SEC; /* of all threads */
     PMPI_Reduce(run->rank ? &processor : MPI_IN_PLACE, &processor, 1, MPI_DOUBLE, MPI_SUM, 0,
@@ -214,6 +209,7 @@ int bx_harness_run(int argc, char **argv, const bx_kernel *kernel)
         if (run->rank == 0 && run->common.list) bx_options_list(run);
     } else if (code == BX_OK) {
         code = bx_layout_discover(run);
+        if (code == BX_OK) code = bx_start_create(run);
         if (code == BX_OK) {
             bx_profile_start(run->world, run->node_of, run->common.separate_waiting);
             bx_charge_start(run);
@@ -230,6 +226,7 @@ int bx_harness_run(int argc, char **argv, const bx_kernel *kernel)
     for (int i = 0; i < run->note_count; i++) free(run->notes[i]);
     free(run->notes);
     for (int i = 0; i < run->claim_count; i++) free(run->claims[i].file);
+    bx_start_free(run);
     bx_layout_free(run);
     free(run->selected);
     MPI_Finalize(); /* MPICH 4.0 (UCX, TCP) does not always return */

@@ -3,6 +3,7 @@
 
 #include "charge.h"
 #include "host.h"
+#include "start.h"
 #include "watchdog.h"
 
 #include <stdlib.h>
@@ -42,20 +43,32 @@ static void compare_shown(bx_run *run, bx_result *result, const bx_recording *bl
         kernel->promise(run->state, result->method, result->point, &shown, verification);
 }
 
+/* The samples of a block on this rank. */
+typedef struct {
+    double *seconds, *waited; /* [block] */
+    double (*ends)[2];        /* [block] of bx_start_ends */
+    double *phases;           /* [block][phase_count] */
+    bx_recording *recording;
+} block_samples;
+
 /* One block: fresh input, `warmup` untimed steps, then `block` samples of this rank. */
-static void measure_block(bx_run *run, bx_result *result, int64_t round, bx_recording *recording,
-                          double *seconds, double *waited, double *phases, bx_cost *cost)
+static void measure_block(bx_run *run, bx_result *result, int64_t round, block_samples *block,
+                          bx_cost *cost)
 {
     const bx_kernel *kernel = run->kernel;
     size_t m = result->method, p = result->point;
     bool baseline = kernel->methods[m].baseline;
     int64_t steps = bx_run_block_steps(run);
+    double elapsed = 0;
     bx_watchdog_tick("preparing", kernel->methods[m].name, round + 1);
     double mark = MPI_Wtime();
     if (kernel->begin) kernel->begin(run->state, m, p);
     cost->input += MPI_Wtime() - mark;
     bx_watchdog_tick("timing", kernel->methods[m].name, round + 1);
     for (int64_t i = 0; i < steps; i++) {
+        /* by the last step of the warm-up; without one the first is behind a barrier */
+        if (round == 0 && i <= run->common.warmup)
+            result->by_window = bx_start_choose(run, elapsed);
         mark = MPI_Wtime();
         if (kernel->prepare) kernel->prepare(run->state, m, p);
         cost->input += MPI_Wtime() - mark;
@@ -63,17 +76,17 @@ static void measure_block(bx_run *run, bx_result *result, int64_t round, bx_reco
         run->sampling = sample >= 0;
         memset(run->phase, 0, sizeof run->phase);
         memset(run->phase_mpi, 0, sizeof run->phase_mpi);
-        bx_profile_into(sample >= 0 ? recording : NULL);
+        bx_profile_into(sample >= 0 ? block->recording : NULL);
         run->lap_mpi = bx_profile_seconds();
         bx_host_waited();
-        bx_profile_enter_harness("the harness's barrier");
-        PMPI_Barrier(run->world);
-        bx_profile_enter_harness(NULL);
+        double paused = bx_profile_paused(), due = bx_start_meet(run, result->by_window), start;
         /* Nothing stands in between: others would wait for it within their samples. */
-        double start = run->lap_start = bx_profile_clock();
+        do start = bx_profile_clock();
+        while (start < due);
+        run->lap_start = start;
         kernel->step(run->state, m, p);
         bx_charge_pay();
-        double elapsed = bx_profile_clock() - start;
+        elapsed = bx_profile_clock() - start;
         double wait = bx_host_waited();
         bx_profile_into(NULL);
         cost->step += elapsed;
@@ -90,41 +103,46 @@ static void measure_block(bx_run *run, bx_result *result, int64_t round, bx_reco
             result->parts.phase[k] += run->phase[k];
             result->parts.phase_mpi[k] += run->phase_mpi[k];
         }
-        seconds[sample] = elapsed;
-        waited[sample] = wait;
-        memcpy(&phases[(size_t)sample * kernel->phase_count], run->phase,
+        bx_start_ends(run, start + paused, block->ends[sample]);
+        block->seconds[sample] = elapsed;
+        block->waited[sample] = wait;
+        memcpy(&block->phases[(size_t)sample * kernel->phase_count], run->phase,
                kernel->phase_count * sizeof(double));
     }
     run->sampling = false;
     mark = MPI_Wtime();
     if (kernel->end) kernel->end(run->state, m, p, steps, &result->verification);
     cost->input += MPI_Wtime() - mark;
-    compare_shown(run, result, recording);
-    bx_recording_move(recording, result->recording);
+    compare_shown(run, result, block->recording);
+    bx_recording_move(block->recording, result->recording);
     result->verified = bx_verification_settle(&result->verification, run->world);
 }
 
 /* Joins one block's samples of all ranks on rank 0. */
-static void collect_block(bx_run *run, bx_result *result, double *seconds, double *waited,
-                          double *phases)
+static void collect_block(bx_run *run, bx_result *result, block_samples *block)
 {
-    size_t block = (size_t)run->common.block, np = run->kernel->phase_count;
+    size_t at = result->sample_count, np = run->kernel->phase_count;
+    int count = (int)run->common.block;
     bool root = run->rank == 0;
-    size_t at = result->sample_count;
-    PMPI_Reduce(seconds, root ? &result->seconds[at] : NULL, (int)block, MPI_DOUBLE, MPI_MAX, 0,
+    PMPI_Reduce(block->seconds, root ? &result->seconds[at] : NULL, count, MPI_DOUBLE, MPI_MAX, 0,
                 run->world);
-    PMPI_Reduce(waited, root ? &result->waited[at] : NULL, (int)block, MPI_DOUBLE, MPI_MAX, 0,
+    PMPI_Reduce(block->waited, root ? &result->waited[at] : NULL, count, MPI_DOUBLE, MPI_MAX, 0,
                 run->world);
-    for (size_t i = at; root && i < at + block; i++)
-        result->disturbed[i] = result->waited[i] > WAITED_MOST * result->seconds[i];
-    if (np > 0) {
-        PMPI_Reduce(phases, root ? &result->phases_most[at * np] : NULL, (int)(block * np),
-                    MPI_DOUBLE, MPI_MAX, 0, run->world);
-        PMPI_Reduce(phases, root ? &result->phases[at * np] : NULL, (int)(block * np), MPI_DOUBLE,
-                    MPI_SUM, 0, run->world);
-        for (size_t i = at * np; root && i < (at + block) * np; i++) result->phases[i] /= run->size;
+    PMPI_Reduce(root ? MPI_IN_PLACE : block->ends, block->ends, 2 * count, MPI_DOUBLE, MPI_MAX, 0,
+                run->world);
+    for (size_t i = 0; root && i < (size_t)count; i++) {
+        result->disturbed[at + i] = result->waited[at + i] > WAITED_MOST * result->seconds[at + i];
+        result->apart[at + i] = block->ends[i][0] + block->ends[i][1];
     }
-    result->sample_count += block;
+    if (np > 0) {
+        PMPI_Reduce(block->phases, root ? &result->phases_most[at * np] : NULL, count * (int)np,
+                    MPI_DOUBLE, MPI_MAX, 0, run->world);
+        PMPI_Reduce(block->phases, root ? &result->phases[at * np] : NULL, count * (int)np,
+                    MPI_DOUBLE, MPI_SUM, 0, run->world);
+        for (size_t i = at * np; root && i < (at + (size_t)count) * np; i++)
+            result->phases[i] /= run->size;
+    }
+    result->sample_count += (size_t)count;
 }
 
 /* Rounds of all methods, interleaved, so that a drift of the machine hits all alike. */
@@ -132,20 +150,20 @@ bx_cost bx_measure_all(bx_run *run, bx_result *results, size_t count, bx_progres
                        void *context)
 {
     const bx_common *common = &run->common;
-    double *seconds = bx_memory_alloc((size_t)common->block, sizeof *seconds);
-    double *waited = bx_memory_alloc((size_t)common->block, sizeof *waited);
-    double *phases = bx_memory_alloc((size_t)common->block * BX_MAX_PHASES, sizeof *phases);
-    bx_recording *recording = bx_recording_create(); /* of a block */
+    block_samples block = {.recording = bx_recording_create()};
+    BX_ALLOC((size_t)common->block, block.seconds, block.waited, block.ends);
+    block.phases = bx_memory_alloc((size_t)common->block * BX_MAX_PHASES, sizeof *block.phases);
     bx_cost cost = {0};
     bx_host_watch_threads(run->threads);
     double start = MPI_Wtime(), next_write = start + WRITE_INTERVAL;
     for (int64_t round = 0; round < common->repeats; round++) {
         double began = MPI_Wtime();
+        bx_start_adjust(run);
         for (size_t i = 0; i < count; i++) {
             /* a wrong answer is not worth timing */
             if (!results[i].applicable || !results[i].verified) continue;
-            measure_block(run, &results[i], round, recording, seconds, waited, phases, &cost);
-            collect_block(run, &results[i], seconds, waited, phases);
+            measure_block(run, &results[i], round, &block, &cost);
+            collect_block(run, &results[i], &block);
         }
         double now = MPI_Wtime();
         bx_watchdog_round(run, now - began);
@@ -158,7 +176,7 @@ bx_cost bx_measure_all(bx_run *run, bx_result *results, size_t count, bx_progres
         }
     }
     cost.wall = MPI_Wtime() - start;
-    BX_FREE(seconds, waited, phases);
+    BX_FREE(block.seconds, block.waited, block.ends, block.phases);
     return cost;
 }
 
@@ -184,7 +202,7 @@ bx_result *bx_results_create(bx_run *run, size_t *count)
             result->point = p;
             result->recording = bx_recording_create();
             if (run->rank != 0) continue;
-            BX_ALLOC(samples, result->seconds, result->waited, result->disturbed);
+            BX_ALLOC(samples, result->seconds, result->waited, result->disturbed, result->apart);
             BX_ALLOC(samples * kernel->phase_count, result->phases, result->phases_most);
         }
     return results;
@@ -193,11 +211,37 @@ bx_result *bx_results_create(bx_run *run, size_t *count)
 void bx_results_free(bx_result *results, size_t count)
 {
     for (size_t i = 0; i < count; i++) {
-        BX_FREE(results[i].seconds, results[i].waited, results[i].disturbed, results[i].phases,
-                results[i].phases_most, results[i].metrics, results[i].communication);
+        BX_FREE(results[i].seconds, results[i].waited, results[i].disturbed, results[i].apart,
+                results[i].phases, results[i].phases_most, results[i].metrics,
+                results[i].communication, results[i].ranks);
         bx_shares_free(results[i].shares);
     }
     free(results);
+}
+
+/* The spread over ranks of a method's parts, of a sample; NULL but on rank 0. */
+static bx_spread *spread_of_parts(const bx_run *run, const bx_result *result,
+                                  const bx_traffic *sent, double steps)
+{
+    size_t np = run->kernel->phase_count;
+    double values[2 + BX_MAX_PHASES] = {result->parts.step / steps, result->parts.step / steps};
+    for (int c = 0; c < BX_CLASS_COUNT; c++) values[1] -= sent[c].seconds / steps;
+    for (size_t k = 0; k < np; k++) values[2 + k] = result->parts.phase[k] / steps;
+    bx_spread *spreads = run->rank == 0 ? bx_memory_alloc(2 + np, sizeof *spreads) : NULL;
+    bx_spread_reduce(run->world, 2 + np, values, spreads);
+    return spreads;
+}
+
+void bx_results_compare_ranks(const bx_run *run, bx_result *results, size_t count)
+{
+    for (bx_result *result = results; result < results + count; result++) {
+        double steps = result->sample_count ? (double)result->sample_count : 1;
+        bx_traffic sent[BX_CLASS_COUNT];
+        bx_recording_read(result->recording, sent);
+        result->communication = bx_profile_spread(run->world, sent, steps);
+        result->shares = bx_profile_shares(run, &result->parts, result->recording);
+        if (result->sample_count) result->ranks = spread_of_parts(run, result, sent, steps);
+    }
 }
 
 /* Refuses a launch on which no method can run. */

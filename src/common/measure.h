@@ -7,6 +7,7 @@
 typedef struct {
     char name[96], unit[32], better[8];
     double value, low, high;
+    int rank;           /* whose number it is; -1: of none, or of all */
     bool has_quartiles; /* low, high */
 } bx_metric;
 
@@ -20,6 +21,8 @@ typedef struct {
     size_t sample_count;
     double *seconds;         /* [sample_count] max over ranks */
     double *waited;          /* [sample_count] likewise; with the barrier before it */
+    double *apart;           /* [sample_count] s: how far the ranks' starts were apart, at most */
+    bool by_window;          /* how steps begin (start.h) */
     bool *disturbed;         /* [sample_count] whether a thread waited for a core */
     double *phases;          /* [sample_count][phase_count] mean over ranks */
     double *phases_most;     /* [sample_count][phase_count] max over ranks */
@@ -28,7 +31,9 @@ typedef struct {
     /* On rank 0: what is derived from the samples so far; once all are measured, of all ranks. */
     bx_metric *metrics; /* [metric_count] */
     size_t metric_count;
+    double skew, skew_share;  /* the median of `apart`, and over that of `seconds` */
     bx_spread *communication; /* of a sample */
+    bx_spread *ranks;         /* s of a sample: all, outside of MPI, then by phase */
     bx_shares *shares;
 } bx_result;
 
@@ -41,6 +46,9 @@ typedef struct {
 /* Returns [*count] results: every selected method at every point, without samples.  Local. */
 bx_result *bx_results_create(bx_run *run, size_t *count);
 void bx_results_free(bx_result *results, size_t count);
+/* Fills what compares ranks: communication, shares, parts.  Once, after the last sample.
+ * Collective. */
+void bx_results_compare_ranks(const bx_run *run, bx_result *results, size_t count);
 /* Verifies every applicable method, before any timing.  Returns BX_OK, or the code of a refusal.
  * Collective. */
 int bx_results_verify(bx_run *run, bx_result *results, size_t count);

@@ -68,7 +68,7 @@ static bx_metric *add_metric(const bx_metrics *list, const char *name, double va
     bx_result *of = list->result;
     of->metrics = bx_memory_grow(of->metrics, of->metric_count + 1, sizeof *of->metrics);
     bx_metric *metric = &of->metrics[of->metric_count++];
-    *metric = (bx_metric){.value = value};
+    *metric = (bx_metric){.value = value, .rank = -1};
     snprintf(metric->name, sizeof metric->name, "%s", name);
     snprintf(metric->unit, sizeof metric->unit, "%s", unit);
     snprintf(metric->better, sizeof metric->better, "%s", better);
@@ -180,6 +180,12 @@ void bx_metrics_add(bx_metrics *metrics, const char *name, double value, const c
     add_metric(metrics, name, value, unit, better);
 }
 
+void bx_metrics_add_series(bx_metrics *metrics, const char *name, double value, const char *unit,
+                           const char *better, const bx_rank_series *series)
+{
+    add_metric(metrics, name, value, unit, better)->rank = series->sums.max_rank;
+}
+
 void bx_metrics_add_ratio(bx_metrics *metrics, const char *name, const char *better,
                           const char *method, int phase, const char *base)
 {
@@ -267,7 +273,13 @@ void bx_metrics_fill(const bx_run *run, const bx_result *results, size_t count, 
     for (size_t i = 0; i < used; i++) picked[i] *= scale;
     double median = bx_statistics_quantile(picked, used, 0.5);
     add_quartiles(add_metric(&list, "time", median, "s", "lower"), picked, used);
-    memcpy(picked, result->seconds, samples * sizeof *picked); /* the tail needs all samples */
+    timing starts = {result, result->apart, 1};
+    used = pick(&starts, 0, samples, FEWEST_CLEAN, picked);
+    result->skew = bx_statistics_quantile(picked, used, 0.5);
+    result->skew_share = result->skew * scale / median;
+    memcpy(picked, result->seconds, samples * sizeof *picked); /* of all samples */
+    double all = bx_statistics_quantile(picked, samples, 0.5) * scale;
+    add_metric(&list, "time_all", all, "s", "lower");
     double least = bx_statistics_quantile(picked, samples, 0) * scale;
     add_metric(&list, "time_min", least, "s", "lower");
     double tail = bx_statistics_quantile(picked, samples, 0.99) * scale;

@@ -22,6 +22,10 @@ static int common_table(bx_common *c, bx_option *table)
          &c->repeats},
         {"block", "N", "samples of a method in each round", BX_INTEGER, 1, 1e6, &c->block},
         {"warmup", "N", "untimed steps before each block", BX_INTEGER, 0, 1e6, &c->warmup},
+        {"start", "HOW",
+         "how the ranks begin a step: barrier, window (at one time, by synchronised clocks), auto "
+         "(window where its skew is below a tenth of a step)",
+         BX_TEXT, 0, 0, &c->start},
         {"ranks-per-node", "N", "emulate nodes of N ranks (default: discovered)", BX_INTEGER, 1,
          1e6, &c->ranks_per_node},
         {"expect-ranks", "N", "fail unless the launch has N ranks (default: any)", BX_INTEGER, 1,
@@ -249,6 +253,7 @@ int bx_options_parse(bx_run *run, int argc, char **argv)
     run->common = (bx_common){.case_name = kernel->cases[0].name,
                               .methods = "all",
                               .baselines = kernel->baselines ? kernel->baselines : "none",
+                              .start = "auto",
                               .repeats = sampling[0],
                               .block = sampling[1],
                               .warmup = sampling[2],

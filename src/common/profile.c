@@ -120,6 +120,8 @@ int bx_calls_new_row(const char *routine, bx_class class)
 
 double bx_profile_clock(void) { return PMPI_Wtime() - bx_calls.paused_s; }
 
+double bx_profile_paused(void) { return bx_calls.paused_s; }
+
 /* The steps' clock has stood still since then. */
 static void resume_step_clock(double since)
 {
@@ -404,31 +406,23 @@ enum { FIELDS = sizeof(bx_traffic) / sizeof(double) };
 
 bx_spread *bx_profile_spread(MPI_Comm world, const bx_traffic *traffic, double steps)
 {
-    const MPI_Op ops[3] = {MPI_MIN, MPI_SUM, MPI_MAX};
-    int count = BX_CLASS_COUNT * FIELDS, rank, size;
-    bx_spread *spread = bx_memory_alloc(1, sizeof *spread);
+    enum { COUNT = BX_CLASS_COUNT * FIELDS };
+    double per_step[COUNT];
+    int rank;
+    bx_spread *spread = NULL;
     PMPI_Comm_rank(world, &rank);
-    PMPI_Comm_size(world, &size);
-    for (int k = 0; k < 3; k++) {
-        double *values = (double *)spread->of[k];
-        PMPI_Reduce(traffic, values, count, MPI_DOUBLE, ops[k], 0, world);
-        for (int i = 0; i < count; i++) values[i] = values[i] / steps / (k == 1 ? size : 1);
-    }
-    if (rank == 0) return spread;
-    free(spread);
-    return NULL;
+    for (int i = 0; i < COUNT; i++) per_step[i] = ((const double *)traffic)[i] / steps;
+    if (rank == 0) BX_ALLOC(COUNT, spread);
+    bx_spread_reduce(world, COUNT, per_step, spread);
+    return spread;
 }
 
 void bx_profile_add_spread(bx_json *object, const bx_spread *spread)
 {
-    static const char *const names[3] = {"min", "mean", "max"};
     for (int c = 0; c < BX_CLASS_COUNT; c++) {
         bx_json *class = bx_json_object(object, CLASS_NAMES[c]);
-        for (int f = 0; f < FIELDS; f++) {
-            bx_json *field = bx_json_object(class, FIELD_NAMES[f]);
-            for (int k = 0; k < 3; k++)
-                bx_json_number(field, names[k], (&spread->of[k][c].calls)[f]);
-        }
+        for (int f = 0; f < FIELDS; f++)
+            bx_spread_add(class, FIELD_NAMES[f], &spread[c * FIELDS + f]);
     }
 }
 
@@ -437,7 +431,7 @@ double bx_profile_mean(const bx_spread *spread, const char *name)
     char known[64];
     for (int i = 0; i < BX_CLASS_COUNT * FIELDS; i++) {
         snprintf(known, sizeof known, "%s.%s", CLASS_NAMES[i / FIELDS], FIELD_NAMES[i % FIELDS]);
-        if (strcmp(known, name) == 0) return ((const double *)spread->of[1])[i];
+        if (strcmp(known, name) == 0) return spread[i].mean;
     }
     return NAN;
 }

@@ -21,6 +21,8 @@ double bx_profile_seconds(void);
 /* Returns the seconds of a clock that stands still while peers are counted: steps are timed by it.
  * Local. */
 double bx_profile_clock(void);
+/* Returns the seconds for which that clock has stood still so far.  Local. */
+double bx_profile_paused(void);
 /* Writes where this rank is, "in MPI_Bcast" for example, at most `size` bytes.  Any thread may call
  * it.  Local. */
 void bx_profile_place(char *text, size_t size);
@@ -50,15 +52,10 @@ enum { BX_ROUTINE_NAME = 64 };
 double bx_shown_other_calls(MPI_Comm world, const bx_shown *shown, const char *allowed,
                             char *other);
 
-/* Minimum, mean and maximum over the ranks. */
-typedef struct {
-    bx_traffic of[3][BX_CLASS_COUNT];
-} bx_spread;
-
-/* Returns traffic[BX_CLASS_COUNT] per step on rank 0 (the caller frees it); NULL on the others.
- * Collective. */
+/* Returns the spreads over the ranks of traffic[BX_CLASS_COUNT] per step, field by field, on rank 0
+ * (the caller frees them); NULL on the others.  Collective. */
 bx_spread *bx_profile_spread(MPI_Comm world, const bx_traffic *traffic, double steps);
-/* Adds it to an object.  Local. */
+/* Adds them to an object.  Local. */
 void bx_profile_add_spread(bx_json *object, const bx_spread *spread);
 /* Returns the mean of CLASS.FIELD; NaN if there is none.  Local. */
 double bx_profile_mean(const bx_spread *spread, const char *name);

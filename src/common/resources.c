@@ -77,12 +77,19 @@ bool bx_resources_fits(const bx_run *run, double claimed, double bytes, double *
  * reference. */
 enum { VERIFYING_STEPS = 3 };
 
-/* How many threads of this launch share a core of this host, on average; 1 at least. */
-static double threads_per_core(const bx_run *run)
+double bx_resources_threads_per_core(const bx_run *run)
 {
     int ranks;
     size_t size; /* the same on all ranks of a host */
     cpu_set_t *usable = bx_cpus_allowed(&size);
+#pragma omp parallel num_threads(bx_run_threads(run))
+    {
+        size_t same;
+        cpu_set_t *mine = bx_cpus_allowed(&same); /* a bound thread has fewer than its rank */
+#pragma omp critical
+        CPU_OR_S(size, usable, usable, mine);
+        free(mine);
+    }
     PMPI_Comm_size(run->host, &ranks);
     PMPI_Allreduce(MPI_IN_PLACE, usable, (int)size, MPI_BYTE, MPI_BOR, run->host);
     double share = (double)ranks * run->threads / fmax(1, CPU_COUNT_S(size, usable));
@@ -94,7 +101,7 @@ int bx_resources_claim_time(bx_run *run, double setup_seconds, double round_seco
                             const char *sized_by)
 {
     double steps = VERIFYING_STEPS + (double)run->common.repeats * (double)bx_run_block_steps(run);
-    double mine = (setup_seconds + steps * round_seconds) * threads_per_core(run);
+    double mine = (setup_seconds + steps * round_seconds) * bx_resources_threads_per_core(run);
     PMPI_Allreduce(&mine, &run->seconds_needed, 1, MPI_DOUBLE, MPI_MAX, run->world);
     char need[32], limit[32];
     duration(need, sizeof need, run->seconds_needed);

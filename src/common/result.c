@@ -52,6 +52,7 @@ static void add_metrics(bx_json *json, const bx_result *result)
         bx_json *entry = bx_json_object(json, metric->name);
         bx_json_number(entry, "value", metric->value);
         BX_TEXTS(entry, {"unit", metric->unit}, {"better", metric->better});
+        if (metric->rank >= 0) bx_json_number(entry, "rank", metric->rank);
         if (metric->has_quartiles) BX_NUMBERS(entry, {"low", metric->low}, {"high", metric->high});
     }
 }
@@ -73,6 +74,19 @@ void bx_result_add(bx_json *list, const bx_run *run, const bx_result *result)
     add_verification(bx_json_object(json, "verification"), result);
     add_samples(bx_json_object(json, "samples"), run, result);
     add_metrics(bx_json_object(json, "metrics"), result);
+    if (result->metric_count > 0) {
+        bx_json *start = bx_json_object(json, "start");
+        bx_json_text(start, "by", result->by_window ? "window" : "barrier");
+        BX_NUMBERS(start, {"skew", result->skew}, {"share", result->skew_share});
+    }
+    if (result->ranks) {
+        bx_json *ranks = bx_json_object(json, "ranks"), *phases;
+        bx_spread_add(ranks, "step", &result->ranks[0]);
+        bx_spread_add(ranks, "outside_mpi", &result->ranks[1]);
+        phases = bx_json_object(ranks, "phases");
+        for (size_t k = 0; k < run->kernel->phase_count; k++)
+            bx_spread_add(phases, run->kernel->phases[k], &result->ranks[2 + k]);
+    }
     if (result->communication)
         bx_profile_add_spread(bx_json_object(json, "communication"), result->communication);
     if (result->shares) bx_profile_add_shares(bx_json_object(json, "profile"), result->shares);

@@ -7,7 +7,7 @@ enum { BX_MAX_PHASES = 24, BX_MAX_LABELS = 32, BX_MAX_CLAIMS = 16 };
 
 /* The values of the options that all kernels have. */
 typedef struct {
-    const char *case_name, *methods, *baselines, *output;
+    const char *case_name, *methods, *baselines, *output, *start;
     int64_t repeats, block, warmup, ranks_per_node, expect_ranks, seed;
     double limit, progress_timeout; /* s; progress_timeout < 0: by the rounds */
     bool list, help, separate_waiting, profile;
@@ -40,6 +40,7 @@ struct bx_run {
     bx_claim claims[BX_MAX_CLAIMS]; /* on rank 0 */
     int claim_count;
     double bytes_needed, seconds_needed; /* claimed: bytes per host, seconds of the launch */
+    struct bx_start *start;              /* of steps (start.h); NULL without common clocks */
 };
 
 /* ---- harness.c ---- */
@@ -70,3 +71,6 @@ void bx_file_note_sync(void);
 
 /* Prints the claimed memory and time; nothing if nothing was claimed.  Prints on rank 0; local. */
 void bx_resources_print(const bx_run *run);
+/* Returns how many threads of this launch share a core of this host, on average; 1 at least.
+ * Collective over the host. */
+double bx_resources_threads_per_core(const bx_run *run);

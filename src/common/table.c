@@ -1,5 +1,6 @@
 
 #include "result.h"
+#include "start.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -108,6 +109,9 @@ void bx_table_print(const bx_run *run, const bx_result *results, size_t count)
             else
                 printf(" %8s", "-");
         }
+        if (result->skew_share > bx_start_most_skew)
+            printf("  starts are %.2g us apart: %.0f%%", 1e6 * result->skew,
+                   100 * result->skew_share);
         printf("\n");
         print_failures(method, &result->verification);
     }
@@ -130,7 +134,12 @@ void bx_table_print_profile(const bx_run *run, const bx_result *results, size_t 
         bx_part *parts = bx_memory_alloc(shares->part_count, sizeof *parts);
         memcpy(parts, shares->parts, shares->part_count * sizeof *parts);
         qsort(parts, shares->part_count, sizeof *parts, by_share);
-        printf("time of %s, mean over ranks\n", run->kernel->methods[result->method].name);
+        printf("time of %s, mean over ranks", run->kernel->methods[result->method].name);
+        const bx_spread *own = result->ranks ? &result->ranks[1] : NULL; /* outside of MPI */
+        if (own && own->max > own->mean)
+            printf("; rank %d has most outside of MPI, %.2f times the mean", own->max_rank,
+                   own->max / own->mean);
+        printf("\n");
         for (int group = 0; group < 3; group++) {
             printf("  %5.1f%% %s\n", 100 * shares->of_group[group], bx_share_groups[group]);
             for (size_t i = 0; i < shares->part_count && parts[i].share >= 0.01; i++)

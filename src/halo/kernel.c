@@ -439,14 +439,11 @@ static void teardown(void *state)
 
 /* ---- what is reported ---- */
 
-/* The mean and the largest of a number of all ranks, on rank 0. */
 static void add_over_ranks(const halo_state *h, bx_json *json, const char *name, double value)
 {
-    double mean = 0, most = 0;
-    MPI_Reduce(&value, &mean, 1, MPI_DOUBLE, MPI_SUM, 0, h->halo->comm);
-    MPI_Reduce(&value, &most, 1, MPI_DOUBLE, MPI_MAX, 0, h->halo->comm);
-    bx_json *object = bx_json_object(json, name);
-    BX_NUMBERS(object, {"mean", mean / h->halo->ranks}, {"most", most});
+    bx_spread spread = {0};
+    bx_spread_reduce(h->halo->comm, 1, &value, &spread);
+    bx_spread_add(json, name, &spread);
 }
 
 static void report(void *state, bx_run *run, bx_json *details)

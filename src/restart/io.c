@@ -59,31 +59,6 @@ double bx_io_end_phase(bx_io *io, int phase, double *start)
     return *start - began;
 }
 
-double bx_io_gather_busy(bx_io *io, double *sums)
-{
-    int ranks = io->rank == 0 ? io->ranks : 0;
-    double *busy = bx_memory_alloc((size_t)ranks, sizeof *busy), most = 0;
-    MPI_Gather(&io->busy, 1, MPI_DOUBLE, busy, 1, MPI_DOUBLE, 0, bx_run_comm(io->run));
-    for (int rank = 0; rank < ranks; rank++) {
-        sums[rank] += busy[rank];
-        most = fmax(most, busy[rank]);
-    }
-    BX_FREE(busy);
-    io->busy = 0;
-    return most;
-}
-
-double bx_io_imbalance(const double *sums, int ranks, int *slowest)
-{
-    double all = 0;
-    *slowest = 0;
-    for (int rank = 0; rank < ranks; rank++) {
-        all += sums[rank];
-        if (sums[rank] > sums[*slowest]) *slowest = rank;
-    }
-    return ranks > 1 ? sums[*slowest] * (ranks - 1) / (all - sums[*slowest]) : 1;
-}
-
 bool bx_io_failed(bx_io *io)
 {
     bool failed = false;

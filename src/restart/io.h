@@ -89,11 +89,6 @@ double bx_io_count_near(const bx_io *io, bool reads_near);
 /* Ends a phase of a step, which began at *start, when the last rank has finished it: sets *start,
  * and adds what this rank did to `busy`.  Returns the phase's seconds.  Collective. */
 double bx_io_end_phase(bx_io *io, int phase, double *start);
-/* Adds `busy` of each rank of the launch to sums[ranks] on rank 0, and sets it to 0.  Returns the
- * longest there.  Collective. */
-double bx_io_gather_busy(bx_io *io, double *sums);
-/* Returns the slowest rank's time over the mean of the others; 1 of one rank.  Local. */
-double bx_io_imbalance(const double *sums, int ranks, int *slowest);
 /* Whether a file could not be written on some rank: the launch then ends with the reason, and no
  * answer is wrong.  Collective. */
 bool bx_io_failed(bx_io *io);

@@ -49,11 +49,10 @@ static const bx_option OPTIONS[] = {
 
 typedef struct {
     bx_io io;
-    uint64_t step;    /* how many; each has words of its own */
-    bx_json *slowest; /* object: of a method, the rank that took longest to write; on rank 0 */
+    uint64_t step; /* how many; each has words of its own */
     struct {
-        bx_series write, read, longest; /* s; of the job, and of the slowest rank; on rank 0 */
-        double *busy;                   /* [ranks] s: of all samples; on rank 0 */
+        bx_series write, read; /* s of the job; on rank 0 */
+        bx_rank_series busy;   /* s of each rank */
         double pages, cached;
     } *measured; /* [METHOD_COUNT] */
 } restart_state;
@@ -162,9 +161,10 @@ static void teardown(void *address)
 {
     restart_state *s = address;
     if (s->io.rank == 0) bx_folder_remove(s->io.folder);
-    for (size_t m = 0; m < METHOD_COUNT; m++)
-        BX_FREE(s->measured[m].write.values, s->measured[m].read.values,
-                s->measured[m].longest.values, s->measured[m].busy);
+    for (size_t m = 0; m < METHOD_COUNT; m++) {
+        BX_FREE(s->measured[m].write.values, s->measured[m].read.values);
+        bx_rank_series_free(&s->measured[m].busy);
+    }
     bx_io_end(&s->io);
     BX_FREE(s->io.mine, s->io.read, s->io.pieces, s->measured, s);
 }
@@ -374,11 +374,9 @@ static void inspect(void *address, size_t method, size_t point, bx_verification 
         io->busy = 0;
         return;
     }
-    if (io->rank == 0 && !s->measured[method].busy)
-        BX_ALLOC((size_t)io->ranks, s->measured[method].busy);
-    double longest = bx_io_gather_busy(io, s->measured[method].busy);
+    bx_rank_series_add(&s->measured[method].busy, bx_run_comm(io->run), io->busy);
+    io->busy = 0;
     if (io->rank != 0) return;
-    bx_series_add(&s->measured[method].longest, longest);
     s->measured[method].pages += pages[0];
     s->measured[method].cached += pages[1];
 }
@@ -408,23 +406,21 @@ static void metrics(void *address, size_t method, size_t point, bx_metrics *list
                    bytes / bx_series_quantile(&s->measured[method].write, 0.5), "B/s", "higher");
     bx_metrics_add(list, "bandwidth_read",
                    bytes / bx_series_quantile(&s->measured[method].read, 0.5), "B/s", "higher");
-    bx_metrics_add(list, "time_write_p99", bx_series_quantile(&s->measured[method].longest, 0.99),
-                   "s", "lower");
+    const bx_rank_series *busy = &s->measured[method].busy;
+    bx_metrics_add(list, "time_write_p99", bx_series_quantile(&busy->most, 0.99), "s", "lower");
     bx_metrics_add(list, "cached_share", s->measured[method].cached / s->measured[method].pages,
                    "share", "lower");
     if (!METHODS[method]->alone) return;
-    int slowest;
-    bx_metrics_add(list, "imbalance",
-                   bx_io_imbalance(s->measured[method].busy, s->io.ranks, &slowest), "ratio",
-                   "lower");
-    bx_json_number(s->slowest, name_of(s, method), slowest);
+    double others = busy->sums.mean * s->io.ranks - busy->sums.max;
+    bx_metrics_add_series(list, "imbalance",
+                          s->io.ranks > 1 ? busy->sums.max * (s->io.ranks - 1) / others : 1,
+                          "ratio", "lower", busy);
 }
 
 static void report(void *address, bx_run *run, bx_json *details)
 {
     restart_state *s = address;
     double bytes = 8 * (double)bx_array_words(&s->io.array);
-    s->slowest = bx_json_object(details, "slowest");
     bx_run_note(run, "%.4g MB per step in %s, read back by %d ranks", bytes / 1e6, s->io.folder,
                 s->io.readers);
     BX_NUMBERS(details, {"bytes", bytes}, {"readers", s->io.readers});

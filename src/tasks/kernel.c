@@ -48,7 +48,7 @@ typedef struct {
     uint64_t computed; /* by the last step of the baseline */
     struct {
         bx_series latency[LATENCIES]; /* s */
-        bx_series imbalance;
+        bx_rank_series turns;
     } *series; /* [method_count] */
 } tasks_state;
 
@@ -139,7 +139,7 @@ static void teardown(void *address)
     for (size_t m = 0; m < bx_tasks_count; m++) {
         if (method_of(m)->destroy && s->methods[m].self) method_of(m)->destroy(&s->methods[m]);
         for (int i = 0; i < LATENCIES; i++) free(s->series[m].latency[i].values);
-        free(s->series[m].imbalance.values);
+        bx_rank_series_free(&s->series[m].turns);
     }
     bx_window_close(&s->window);
     bx_fock_close(&s->fock);
@@ -231,11 +231,10 @@ static void inspect(void *address, size_t method, size_t point, bx_verification 
         bx_verification_check(verification, "outcome", wrong, 0, "ranks");
         return;
     }
-    int64_t most = bx_fock_inspect(&s->fock, verification);
-    check_sharing(s, method, most, verification);
-    MPI_Allreduce(MPI_IN_PLACE, &most, 1, MPI_INT64_T, MPI_MAX, f->comm);
-    if (!bx_run_is_sampling(f->run)) return;
-    bx_series_add(&s->series[method].imbalance, (double)most * f->ranks / (double)f->turns);
+    int64_t turns = bx_fock_inspect(&s->fock, verification);
+    check_sharing(s, method, turns, verification);
+    if (bx_run_is_sampling(f->run))
+        bx_rank_series_add(&s->series[method].turns, f->comm, (double)turns);
 }
 
 static void verify(void *address, size_t method, size_t point, bx_verification *verification)
@@ -318,8 +317,9 @@ static void metrics(void *address, size_t method, size_t point, bx_metrics *list
     const tasks_state *s = address;
     if (!method_of(method)) return;
     const bx_series *latency = s->series[method].latency;
-    bx_metrics_add(list, "imbalance", bx_series_quantile(&s->series[method].imbalance, 0.5),
-                   "ratio", "lower");
+    const bx_rank_series *turns = &s->series[method].turns;
+    bx_metrics_add_series(list, "imbalance", bx_series_quantile(&turns->imbalance, 0.5), "ratio",
+                          "lower", turns);
     double ratio = bx_metrics_value(list, "ratio_ideal");
     if (isfinite(ratio)) bx_metrics_add(list, "efficiency", 1 / ratio, "ratio", "higher");
     if (latency[IDLE].count == 0) return;

@@ -154,6 +154,41 @@ class Facts(unittest.TestCase):
         self.assertEqual(host["architecture"], os.uname().machine)
         self.assertTrue(host["cpu"])
 
+    def test_how_steps_begin_and_which_ranks_have_the_extremes(self):
+        """Of the times nothing is asserted: neighbours come and go."""
+        kernel = ("--grid", "16,16,16", "--method", "alltoallv,p2p")
+        kernel += ("--baseline", "none", "--repeats", "2", "--block", "3")
+        shared = len(os.sched_getaffinity(0)) < 2
+        for how in ("barrier", "window", "auto"):
+            out = run(TRANSPOSE, 2, *kernel, "--start", how)
+            if shared and how == "window":
+                assert_refused(self, out, 3, "--start window", "choose barrier")
+                continue
+            self.assertEqual(out.code, 0, out.stderr)
+            for entry in out.result["results"]:
+                start, ranks = entry["start"], entry["ranks"]
+                self.assertIn(start["by"], ("barrier", "window") if how == "auto" else (how,))
+                self.assertEqual([start["skew"] is None, start["share"] is None], [shared] * 2)
+                self.assertTrue(shared or (start["skew"] >= 0 and start["share"] >= 0))
+                self.assertEqual([*ranks["phases"]], [*entry["samples"]["phases"]])
+                sent = entry["communication"]["collective"]["bytes"]
+                for spread in (ranks["step"], ranks["outside_mpi"], sent):
+                    ordered = spread["min"] <= spread["mean"] <= spread["max"]
+                    self.assertTrue(ordered, spread)
+                    if spread["min"] < spread["max"]:
+                        self.assertEqual({spread["min_rank"], spread["max_rank"]}, {0, 1})
+                middle = statistics.median(entry["samples"]["seconds"])
+                items = middle / entry["metrics"]["time_all"]["value"]
+                least = min(entry["samples"]["seconds"]) / items
+                self.assertAlmostEqual(entry["metrics"]["time_min"]["value"] / least, 1)
+        out = run(TRANSPOSE, 2, *kernel, "--ranks-per-node", "1")
+        self.assertEqual({e["start"]["by"] for e in out.result["results"]}, {"barrier"})
+        assert_refused(self, run(TRANSPOSE, 2, *kernel, "--start", "late"), 2, "late", "window")
+        shared_cores = len(os.sched_getaffinity(0)) + 1
+        out = run(TRANSPOSE, shared_cores, *kernel)
+        self.assertEqual({e["start"]["skew"] for e in out.result["results"]}, {None})
+        self.assertEqual({e["start"]["by"] for e in out.result["results"]}, {"barrier"})
+
     def test_kinds_of_core_and_a_processor_without_a_name(self):
         """Slow cores by design, and the processor of an Arm server."""
         cpus = sorted(os.sched_getaffinity(0))[:2]

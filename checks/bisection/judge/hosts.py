@@ -101,12 +101,12 @@ def _slow(speeds: Mapping[Any, float]) -> list[tuple[Any, float, float]]:
 def slow_writers(result: results.Result) -> list[SlowWriter]:
     """SLOW_WRITER for the rank that takes far longer than the others to write a restart file, by
     all methods in which each rank writes what it holds; of several hosts."""
-    slowest = result.get("details", {}).get("slowest") or {}
-    metrics = {entry["method"]: entry["metrics"] for entry in result["results"]}
-    ratios = {method: metrics[method]["imbalance"]["value"] or 0.0 for method in slowest}
-    if len(set(slowest.values())) != 1 or len(results.hosts(result)) < 2:
+    listed = (entry["metrics"].get("imbalance") for entry in result["results"])
+    ratios = [metric for metric in listed if metric and "rank" in metric]
+    slowest = {metric["rank"] for metric in ratios}
+    if result["kernel"] != "restart" or len(slowest) != 1 or len(results.hosts(result)) < 2:
         return []
-    rank, ratio = int(next(iter(slowest.values()))), min(ratios.values())
+    rank, ratio = slowest.pop(), min(metric["value"] or 0.0 for metric in ratios)
     host = layouts.host_of(layouts.places(result["layout"]), rank)
     slow = ratio > LIMITS.slow_writer
     return [SlowWriter(host=host, rank=rank, ratio=ratio)] if host and slow else []

@@ -164,7 +164,8 @@ def _ruled(case: TestResult, reruns: Reruns, lost: LaunchRecord | None) -> TestR
         if rerun := _rerun_of(metric, (*case.identity, metric.name), reruns):
             values[metric.name] = rerun.value
             nodes.append(rerun.outside(*_limits(metric)))
-    reason = OutOfBounds(metrics=tuple(m.bounds for m in outside), rerun=tuple(values.items()))
+    reason = case.record.beyond(case.method, [metric.bounds for metric in outside])
+    reason = replace(reason, rerun=tuple(values.items()))
     if len(values) == len(outside) and all(bound is None for bound in nodes):
         remark = replace(reason, retest=Verdict.PASS)
         metrics = tuple(replace(m, verdict="pass") if m.failed else m for m in case.metrics)

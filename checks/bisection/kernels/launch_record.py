@@ -13,7 +13,13 @@ from typing import Any
 
 from bisection.core.reasons import known_fields
 from bisection.core.reasons.base import Reason, as_data
-from bisection.core.reasons.launches import Disturbed, Starved, Stopped
+from bisection.core.reasons.launches import (
+    Bounds,
+    Disturbed,
+    OutOfBounds,
+    Starved,
+    Stopped,
+)
 from bisection.core.reasons.machines import HostFault
 from bisection.kernels import adapters, results
 
@@ -39,6 +45,9 @@ class LaunchRecord:
     controls: Mapping[str, float] = field(default_factory=dict)  # "clock" (GHz); baselines (s)
     slowest: str = ""  # the host that the clock is of
     wrong: tuple[str, ...] = ()  # methods that gave a wrong answer
+    # Of methods: the skew of starts, in steps, where it is not small; who was last, in words.
+    skewed: Mapping[str, float] = field(default_factory=dict)
+    last: Mapping[str, str] = field(default_factory=dict)
     # Faulty adapters, by the result; what libraries warned of; slow hosts, once they are judged.
     host_faults: tuple[HostFault, ...] = ()
 
@@ -62,6 +71,8 @@ class LaunchRecord:
             controls=controls,
             slowest=slowest,
             wrong=tuple(results.wrong_methods(result)),
+            skewed=results.skews(result),
+            last=results.last_ranks(result),
             host_faults=(*adapters.faults(result, claimed), *notes),
         )
 
@@ -75,6 +86,11 @@ class LaunchRecord:
         """What its measurement was lost to."""
         parts = round(self.disturbed, 4), round(self.waited, 4)
         return self.stopped or Disturbed(fraction=parts[0], waited=parts[1])
+
+    def beyond(self, method: str, metrics: Sequence[Bounds]) -> OutOfBounds:
+        """Why metrics of a method are beyond their limits: with who was last, and the skew."""
+        skew, last = round(self.skewed.get(method, 0.0), 3), self.last.get(method, "")
+        return OutOfBounds(metrics=tuple(metrics), skew=skew, last=last)
 
     def write(self, folder: Path | str) -> None:
         """Writes launch.json into the folder of the launch; a full disk is a fault of its own."""

@@ -211,13 +211,15 @@ def metrics(entries: Iterable[Entry]) -> dict[str, Metric]:
     """All metrics of one method's entries, by name; those of a sweep carry their point: time_8B.
 
     What explains the times is among them, in units that are not judged (core/units.py, CONTEXT):
-    shares of the time inside MPI, and what is sent by the classes of calls. A sweep of sizes also
-    has its fit.
+    the time of all samples (time_all), shares of the time inside MPI, how far the ranks' starts are
+    apart, and what is sent by the classes of calls. A sweep of sizes also has its fit.
     """
     flat, times = {}, {}
     for entry in entries:
         label = point_label(entry.get("point"))
         listed = entry.get("metrics") or {}
+        if "time_all" in listed:
+            listed = {**listed, "time_all": {**listed["time_all"], "unit": "seconds"}}
         for name, metric in {**listed, **_communication(entry)}.items():
             flat[f"{name}_{label}" if label else name] = metric
         size, time = (entry.get("point") or {}).get("bytes"), listed.get("time")
@@ -237,6 +239,8 @@ def _communication(entry: Entry) -> dict[str, Metric]:
     if not seconds:
         return {}
     values: dict[str, tuple[float, str]] = {}
+    if (share := (entry.get("start") or {}).get("share")) is not None:
+        values["skew_share"] = (share, "fraction")
     disturbed = sum(itertools.compress(seconds, entry["samples"].get("disturbed", ())))
     known = disturbed <= LIMITS.disturbed_note * sum(seconds)
     step = statistics.fmean(seconds)  # the seconds inside MPI are of all steps
@@ -256,6 +260,42 @@ def _communication(entry: Entry) -> dict[str, Metric]:
         values[f"{name}_peers"] = (messages / max(1, calls), "messages/call")
         values[f"{name}_calls"] = (calls / items, "calls")
     return {n: {"value": v, "unit": unit, "better": "lower"} for n, (v, unit) in values.items()}
+
+
+def skews(result: Result) -> dict[str, float]:
+    """The largest skew of starts, as a fraction of a step, of each method for which it is not
+    small."""
+    largest: dict[str, float] = {}
+    for entry in result["results"]:
+        share = (entry.get("start") or {}).get("share") or 0.0
+        if share > LIMITS.skew:
+            largest[entry["method"]] = max(share, largest.get(entry["method"], 0.0))
+    return largest
+
+
+def last_ranks(result: Result) -> dict[str, str]:
+    """Of each method the rank for which the others wait, if it spends far more time outside of MPI
+    than their mean: "rank 5 on n3 has 1.4 times the mean outside MPI". Of a sweep, at the point
+    where that is most."""
+    most: dict[str, tuple[float, int]] = {}
+    for entry in result["results"]:
+        own = (entry.get("ranks") or {}).get("outside_mpi")
+        if not own or not own["mean"] > 0 or entry["baseline"]:
+            continue
+        factor = own["max"] / own["mean"]
+        if factor > LIMITS.last:
+            most[entry["method"]] = max(
+                (factor, own["max_rank"]), most.get(entry["method"], (0, 0))
+            )
+    taken = layouts.places(result["layout"]) if most else []
+    names = {method: named_rank(taken, rank) for method, (_, rank) in most.items()}
+    return {m: f"{names[m]} has {f:.1f} times the mean outside MPI" for m, (f, _) in most.items()}
+
+
+def named_rank(places: Iterable[layouts.Place], rank: int) -> str:
+    """A rank with its host: "rank 5 on n3"."""
+    host = layouts.host_of(places, rank)
+    return f"rank {rank} on {host}" if host else f"rank {rank}"
 
 
 def unusable(metric: Metric) -> str | None:

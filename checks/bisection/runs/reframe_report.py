@@ -23,7 +23,6 @@ from bisection.core.reasons.launches import (
     Blocked,
     Infrastructure,
     Misplaced,
-    OutOfBounds,
     ReframeText,
     TestFailed,
     Timeout,
@@ -243,7 +242,7 @@ def _case(entry: Entry, known: _Known) -> TestResult:
     if verdict != Verdict.PASS and entry["fail_phase"] in ("compile", "compile_wait"):
         reason = _build_error(entry, reason)
     if failed := tuple(metric.bounds for metric in metrics if metric.failed):
-        reason = OutOfBounds(metrics=failed)
+        reason = record.beyond(entry.get("method") or "", failed)
     needed = (known.entries.get(key) for key in _needed(entry))
     launches = tuple(o["display_name"] for o in needed if o and o.get("launch_record"))
     return TestResult(

@@ -468,6 +468,8 @@ class OutOfBounds(Reason):
     retest: str = ""  # its verdict
     rerun: tuple[tuple[str, float], ...] = ()  # (name, value) in the retest
     nodes: tuple[str, ...] = ()  # to which it is bound
+    skew: float = 0.0  # of the ranks' starts, of a step; 0: small
+    last: str = ""  # the rank for which the others wait
 
     def words(self) -> str:
         rerun, parts = dict(self.rerun), []
@@ -477,6 +479,8 @@ class OutOfBounds(Reason):
             parts.append(f"{text}, allowed is {span(low, high)}{second}")
         parts += ["it did not repeat"] if self.retest == Verdict.PASS else []
         parts += [f"on {some(self.nodes, 3)}, and not on others"] if self.nodes else []
+        parts += [f"starts of ranks were {self.skew:.0%} of a step apart"] if self.skew else []
+        parts += [self.last] if self.last else []
         return "; ".join(parts)
 
 

@@ -158,10 +158,14 @@ def test_a_rank_that_writes_slowly_by_all_methods_is_named_with_its_host(
     ratios, slowest, hosts, named
 ):
     methods = ("file-per-rank", "mpi-io-independent")
-    values = zip(methods, ratios, strict=True)
+    values = zip(methods, ratios, slowest, strict=True)
+    copy = {"method": "copy", "metrics": {}}
+    listed = [
+        {"method": m, "metrics": {"imbalance": {"value": v, "rank": r}}} for m, v, r in values
+    ]
     result = {
-        "details": {"slowest": dict(zip(methods, slowest, strict=True))},
-        "results": [{"method": m, "metrics": {"imbalance": {"value": v}}} for m, v in values],
+        "kernel": "restart",
+        "results": [*listed, copy],
         "layout": layout_of([{"host": host} for host in hosts]),
     }
     assert [reason.host for reason in slow_writers(result)] == named

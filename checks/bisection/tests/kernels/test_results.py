@@ -3,6 +3,7 @@
 import json
 
 import pytest
+from fake_kernel import layout_of
 
 from bisection.core.paths import ROOT
 from bisection.core.reasons.launches import Starved, Stopped
@@ -77,6 +78,55 @@ def test_processes_that_waited_for_a_core_were_not_stopped(waited, code, part):
 def test_kernels_mark_samples_by_the_limit_that_reports_print():
     source = (ROOT / "src" / "common" / "measure.c").read_text()
     assert f"WAITED_MOST = {LIMITS.disturbed_sample};" in source
+
+
+def test_kernels_call_a_skew_small_by_the_limit_that_reports_print():
+    source = (ROOT / "src" / "common" / "start.c").read_text()
+    assert f"bx_start_most_skew = {LIMITS.skew};" in source
+
+
+def begun(method, share, size=None, **more):
+    start = {"by": "window", "skew": share and share * 1e-3, "share": share}
+    point = {"bytes": size} if size else None
+    samples = {"seconds": [1e-3]}
+    entry = {"method": method, "point": point, "baseline": False, "metrics": {}, "start": start}
+    return {**entry, "samples": samples, **more}
+
+
+def test_a_skew_that_is_not_small_is_said_of_its_method():
+    entries = [begun("a", 0.02), begun("b", 0.3, 8), begun("b", 0.2, 64), begun("b", 0.01, 4096)]
+    entries += [begun("c", None), {**begun("d", 0.0), "start": None}]
+    assert results.skews({"results": entries}) == {"b": 0.3}
+    metrics = results.metrics(entries[1:4])
+    assert metrics["skew_share_8B"] == {"value": 0.3, "unit": "fraction", "better": "lower"}
+    assert "skew_share" not in results.metrics(entries[4:5])
+
+
+def own_time(mean, most, rank):
+    return {"outside_mpi": {"min": 0.0, "mean": mean, "max": most, "min_rank": 0, "max_rank": rank}}
+
+
+def test_who_was_last_is_named_with_its_host():
+    ranks = [begun("a", 0.0, ranks=own_time(1.0, 1.1, 1)), begun("b", 0.0), begun("c", 0.0, 8)]
+    ranks[1]["ranks"], ranks[2]["ranks"] = own_time(1.0, 1.4, 2), own_time(0.5, 2.0, 0)
+    ranks += [begun("c", 0.0, 64, ranks=own_time(1.0, 1.5, 1))]
+    ranks += [begun("serial", 0.0, ranks=own_time(1.0, 3.0, 0), baseline=True)]
+    ranks += [begun("none", 0.0, ranks=own_time(0.0, 0.0, 0))]
+    layout = layout_of([{"host": host} for host in ("n1", "n1", "n2")])
+    assert results.last_ranks({"results": ranks, "layout": layout}) == {
+        "b": "rank 2 on n2 has 1.4 times the mean outside MPI",
+        "c": "rank 0 on n1 has 4.0 times the mean outside MPI",
+    }
+    assert results.last_ranks({"results": ranks[:1], "layout": layout}) == {}
+
+
+def test_the_time_of_all_samples_is_shown_and_not_judged():
+    both = {name: {"value": 1.0, "unit": "s", "better": "lower"} for name in ("time", "time_all")}
+    metrics = results.metrics([begun("a", 0.0, metrics=both)])
+    judged = {name for name, metric in metrics.items() if metric["unit"] not in CONTEXT}
+    assert judged == {"time"}
+    assert metrics["time_all"]["value"] == 1.0
+    assert results.unusable(metrics["time_all"]) is None
 
 
 def test_facts_that_differ_between_hosts_are_listed_with_hosts():

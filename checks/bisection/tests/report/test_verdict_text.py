@@ -93,6 +93,21 @@ def test_what_is_to_be_copied_keeps_an_odd_quote():
     assert joined("\n".join(commanded("files", path, "    "))) == f"    files: {path}"
 
 
+def test_a_skew_and_who_was_last_stand_at_the_metric():
+    night = nightly()
+    case = night.cases[0]
+    last = {case.method: "rank 5 on n3 has 1.4 times the mean outside MPI"}
+    metrics = (JudgedMetric("time", 2e-3, "s", None, None, ""), *case.metrics[1:])
+    run = with_case(night, 0, metrics=metrics, skewed={case.method: 0.213}, last=last)
+    record = run.cases[0].record
+    (row,) = (line for line in verdict_text.table(run) if "apart" in line)
+    assert "2 ms (starts 21% apart)" in row
+    failed = ("time", 2e-3, "s", 1e-4, 1e-3)
+    says = "starts of ranks were 21% of a step apart; rank 5 on n3 has 1.4 times the mean"
+    assert says in record.beyond(case.method, [failed]).words()
+    assert "apart" not in record.beyond("another", [failed]).words()
+
+
 def test_failures_come_first_with_cause_and_rerun_command():
     reason = OutOfBounds(metrics=[["ratio_serial", 9.0, "ratio", 0.5, 1.5]])
     verdict = with_case(slow(nightly(), -1), 0, verdict=Verdict.NOT_MEASURED, reason=reason)
