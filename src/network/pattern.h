@@ -37,7 +37,7 @@ typedef struct {
     int *counts, *offsets; /* [size] words, for vector forms */
     MPI_Request *requests;
     MPI_Request *persistent; /* [sets][count] of the block of steps */
-    MPI_Win windows[2]; /* of what is sent, of what is received; only for one-sided patterns */
+    MPI_Win windows[2];      /* of what is sent, of what is received; only for one-sided patterns */
 } bx_patterns;
 
 /* The value of from[] for a sum over all ranks, of to[] for a block to all ranks. */
@@ -59,8 +59,8 @@ typedef struct bx_pattern {
     /* Sets sent_blocks, received_blocks, to and from of this rank.  Local.  The numbers of blocks
      * must not depend on `block_number`. */
     void (*route)(bx_patterns *s);
-    /* Makes the persistent requests of all sets, one an exchange, before a block of steps, and frees
-     * them.  Collective over the world.  NULL: there are none. */
+    /* Makes the persistent requests of all sets, one an exchange, before a block of steps, and
+     * frees them.  Collective over the world.  NULL: there are none. */
     void (*open)(bx_patterns *s);
     void (*close)(bx_patterns *s);
     /* One exchange.  Collective over the world. */
@@ -107,7 +107,8 @@ static inline uint64_t *bx_pattern_sent(const bx_patterns *s, int number)
 }
 static inline uint64_t *bx_pattern_received(const bx_patterns *s, int number)
 {
-    return &s->received[bx_pattern_number(s, number) * (size_t)s->received_blocks * (size_t)s->words];
+    return &s->received[bx_pattern_number(s, number) * (size_t)s->received_blocks *
+                        (size_t)s->words];
 }
 
 /* Adds a block to a route; a rank of MPI_PROC_NULL adds none. */
