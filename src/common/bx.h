@@ -62,6 +62,14 @@ typedef struct {
 /* How the reason begins why a method does not run that needs a library which was not linked. */
 #define BX_BUILT_WITHOUT "built without "
 
+/* Why a method does not run that needs MPI 4's persistent collectives and partitioned messages;
+ * "": it does. */
+#ifdef BX_MPI_4
+#define BX_MPI_4_WHY ""
+#else
+#define BX_MPI_4_WHY BX_BUILT_WITHOUT "MPI 4"
+#endif
+
 /* A list for a bx_kernel's member, and its length for the next one: .cases = BX_COUNTED(cases) */
 #define BX_COUNTED(list) list, sizeof(list) / sizeof *(list)
 
@@ -390,6 +398,13 @@ bool bx_resources_fits(const bx_run *run, double claimed, double bytes, double *
  * message.  Returns as bx_run_agree.  Collective, once. */
 int bx_resources_claim_time(bx_run *run, double setup_seconds, double round_seconds,
                             const char *sized_by);
+/* Takes memory of twice the last cache's size for bx_cold_sweep.  Refuses --cold with BX_RESOURCES
+ * where a node has not so much, or does not tell the size.  Returns as bx_run_agree.  Collective.
+ */
+int bx_cold_open(bx_run *run);
+/* Writes to all of it: then no cache has anything else.  Nothing without bx_cold_open.  Local. */
+void bx_cold_sweep(void);
+void bx_cold_close(void);
 /* Returns the bytes that this process has in memory, without shared ones; 0 if unknown.  Local. */
 double bx_host_memory_used(void);
 

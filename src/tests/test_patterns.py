@@ -9,10 +9,11 @@ import time
 import unittest
 from pathlib import Path
 
-from kernel_run import assert_refused, checks, listed, run
+from kernel_run import assert_refused, built, checks, inapplicable, run
 
 PATTERNS = FAULTY = ""
 QUICK = ("--repeats", "1", "--block", "2")
+SHORT = (*QUICK, "--largest", "8")
 
 
 def of(out, method):
@@ -25,9 +26,10 @@ def sizes(out, method):
 
 class Sweep(unittest.TestCase):
     def test_every_method_at_each_of_its_sizes(self):
-        out = run(PATTERNS, 2, *QUICK, "--ranks-per-node", "1")
+        methods = built(PATTERNS, *SHORT)
+        chosen = ("--method", ",".join(methods))
+        out = run(PATTERNS, 2, *QUICK, "--ranks-per-node", "1", *chosen)
         self.assertEqual(out.code, 0, out.stdout + out.stderr)
-        methods = listed(PATTERNS, "methods")
         self.assertEqual({e["method"] for e in out.result["results"]}, set(methods))
         for entry in out.result["results"]:
             with self.subTest(method=entry["method"], point=entry["point"]):
@@ -110,10 +112,29 @@ class Sweep(unittest.TestCase):
         self.assertEqual(left["pingpong"], [2**20, 2**21, 2**22])
         self.assertIn("alltoall: blocks from 256 KiB on are left out: --memory 1 MiB", out.stdout)
 
+    def test_cold_buffers_are_of_the_size_that_the_system_names(self):
+        with tempfile.TemporaryDirectory() as root:
+            size = Path(root, "sys/devices/system/cpu/cpu1/cache/index3/size")
+            size.parent.mkdir(parents=True)
+            for text, code in (("32K", 0), ("64M", 0), ("99999999M", 3), ("", 3)):
+                with self.subTest(size=text):
+                    size.write_text(f"{text}\n")
+                    out = run(
+                        PATTERNS, 3, "--cold", "--largest", "512", "--ranks-per-node", "2",
+                        "--repeats", "2", BX_SYS_ROOT=root,
+                    )  # fmt: skip
+                    if code:
+                        assert_refused(self, out, code, "--cold: ")
+                        continue
+                    self.assertEqual(out.code, 0, out.stdout + out.stderr)
+                    self.assertIs(out.result["parameters"]["cold"], True)
+                    methods = {e["method"] for e in out.result["results"] if e["applicable"]}
+                    self.assertEqual(methods, set(built(PATTERNS, *SHORT)))
+
     def test_too_few_ranks_or_nodes(self):
         result = run(PATTERNS, 1, "--largest", "64", *QUICK)
         self.assertEqual(result.code, 0, result.stdout + result.stderr)
-        away = {e["method"]: e["why"] for e in result.result["results"] if not e["applicable"]}
+        away = inapplicable(result)
         self.assertEqual(away.pop("node-to-node"), "needs two nodes")
         self.assertEqual(set(away.values()), {"needs two ranks"})
         self.assertIn("halo", away)
@@ -143,7 +164,7 @@ class Verification(unittest.TestCase):
 
     def test_corrupted_payload_of_every_method_is_caught(self):
         """Each method by itself is wrong, and named on the terminal."""
-        methods = set(listed(PATTERNS, "methods")) - {"barrier", "message-rate"}  # see below
+        methods = set(built(PATTERNS, *SHORT)) - {"barrier", "message-rate"}  # see below
         for fault in ("sent", "byte", "skip"):
             with self.subTest(fault=fault):
                 out = self.faulty(fault, 0, "--method", ",".join(methods),
@@ -175,6 +196,13 @@ class Verification(unittest.TestCase):
                         fault, call, "--largest", "8", "--method", "alltoall", BX_FAULT_ONCE="1"
                     )
                     self.assertEqual(out.code, 1, out.stdout + out.stderr)
+
+    def test_fault_in_any_one_exchange_of_cold_buffers_is_caught(self):
+        for call in (1, 64, 150, 255):
+            with self.subTest(call=call):
+                out = self.faulty("byte", call, "--largest", "8", "--method", "alltoall", "--cold",
+                                  BX_FAULT_ONCE="1")  # fmt: skip
+                self.assertEqual(out.code, 1, out.stdout + out.stderr)
 
     def test_message_rate_and_barrier(self):
         for method, word in (("message-rate", "content"), ("barrier", "left early")):
