@@ -32,6 +32,7 @@ extern struct bx_calls {
     int open, done_at_once, fewest_open, most_open;
     bx_traffic *rows;              /* of the recording in force: all rows that there are */
     double seconds, paused_s;      /* in all calls; that the steps' clock stood still */
+    double resumed_at;             /* ticks, for the call to start at; 0: it has not stood still */
     _Atomic(const char *) routine; /* that this rank is in */
 } bx_calls;
 
@@ -57,7 +58,11 @@ static inline bx_traffic *bx_calls_enter(bx_routine *routine, bx_class class)
 static inline double bx_calls_start(bx_traffic *row, MPI_Comm comm, bool blocking_collective)
 {
     if (!row) return 0;
-    double start = bx_ticks_now();
+    double start = bx_calls.resumed_at;
+    if (start == 0)
+        start = bx_ticks_now();
+    else
+        bx_calls.resumed_at = 0;
     if (blocking_collective && bx_calls.separate_waiting) {
         PMPI_Barrier(comm);
         row->waiting += (bx_ticks_now() - start) * bx_ticks_second;

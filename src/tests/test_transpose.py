@@ -323,7 +323,9 @@ class Counts(unittest.TestCase):
         counting = Path(COUNTING).with_name("counting-npar")
         if not counting.exists():
             self.skipTest("npar was not built")
-        reasons = self.reasons(self.launch(str(counting), 2, *size, "--method", "npar-1,node-aware"))
+        reasons = self.reasons(
+            self.launch(str(counting), 2, *size, "--method", "npar-1,node-aware")
+        )
         self.assertEqual(set(reasons), {"node-aware"})
         self.assertIn("buffers of", reasons["node-aware"])
 

@@ -4,6 +4,7 @@ import itertools
 import math
 import re
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -308,6 +309,13 @@ def test_both_sides_at_their_best_skin(stubs, bench):
         f"LAMMPS {2 * 1024**2 / 31250:.0f}",
     ]
     assert [line for line in wanted if line not in text] == [], text
+
+
+def test_memory_beside_its_limit(stubs, bench, monkeypatch):
+    limited = replace(SYSTEMS["fe"], memory=Limit(500, unit="B"))
+    monkeypatch.setitem(SYSTEMS, "fe", limited)
+    stubs()
+    assert f"{ONE} 600, LAMMPS 67, at most 500 B: MISSED by 20.0%; {PAIR} 600" in bench(*FE)
 
 
 MISSING = "missing: LAMMPS with threads: make bench WHAT=md ARGS=--install-peers"
