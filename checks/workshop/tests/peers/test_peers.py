@@ -157,7 +157,7 @@ def test_what_the_harness_costs(bench, monkeypatch):
     text = bench("harness")
     assert "1 rank, Barrier 17 ns over 2 ns 15 ns [14 ns 16 ns] at most 20 ns met by 25.0%" in text
     assert "1 rank, Alltoallw, 10 peers 41 ns over 11 ns 30 ns at most 20 ns MISSED" in text
-    assert "8,192 ranks, p2p, Linux 14 s of it 45 s at most 40 s MISSED by 12.5%" in text
+    assert "8,192 ranks, p2p, Linux 14.5 s of it 45 s at most 40 s MISSED by 12.5%" in text
     assert "8,192 ranks, shm, Linux 4.5 s of it 25 s at most 40 s met" in text
     turns = iter([13] * 5)
     monkeypatch.setattr(harness.shutil, "which", lambda name: None)
