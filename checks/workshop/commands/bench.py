@@ -178,6 +178,8 @@ def bench_md(options: argparse.Namespace, folder: Path) -> Exit:
             show(texts.preparation(rows[-1]), end="\n")
         md.take_turns(ours, theirs, rows, options.turns)
         show(texts.md_table(system, rows))
+        if system.memory:
+            show([texts.without_terms(*md.recomputed(ours, rows[0]))])
     if options.full:
         show([f"The paper's tests on {lammps.ONE}, at the skin that the kernel chooses"], end="\n")
         for test in md.large(kernel, folder, options.steps):

@@ -290,6 +290,12 @@ def _met(row: Row, limit: Limit) -> str:
     return verdict(quartiles([run.memory for run in row.ours]), limit)
 
 
+def without_terms(ratio: Estimate, memory: float) -> str:
+    """What the method `recompute` takes, as a line."""
+    time = spread_text(ratio)
+    return f"  without kept terms of pairs: {time} of the time, {memory:.0f} bytes per atom"
+
+
 def _rate(runs: Sequence[Any]) -> str:
     return f"{statistics.median(run.rate for run in runs) / 1e6:.2f}"
 

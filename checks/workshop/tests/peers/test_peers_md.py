@@ -315,6 +315,9 @@ def test_memory_beside_its_limit(stubs, bench, monkeypatch):
     limited = replace(SYSTEMS["fe"], memory=Limit(500, unit="B"))
     monkeypatch.setitem(SYSTEMS, "fe", limited)
     stubs()
+    without = (Estimate(1.3, 1.2, 1.4), 300.0)
+    monkeypatch.setattr(md, "recomputed", lambda ours, row: without)
+    assert "1.30 [1.20 1.40] of the time, 300 bytes per atom" in bench(*FE)
     assert f"{ONE} 600, LAMMPS 67, at most 500 B: MISSED by 20.0%; {PAIR} 600" in bench(*FE)
 
 
