@@ -451,7 +451,7 @@ enum { BATCHES = 400, BATCH = 250 };
     (p##MPI_Irecv(&got, 1, type, 0, 0, comm, &both[0]),                                            \
      p##MPI_Isend(&one, 1, type, 0, 0, comm, &both[1]),                                            \
      p##MPI_Waitall(2, both, MPI_STATUSES_IGNORE))
-#define PRINT_COST_OF(calls, bare_call, call, ...)                                                        \
+#define PRINT_COST_OF(calls, bare_call, call, ...)                                                 \
     do {                                                                                           \
         double bare = INFINITY, counted = INFINITY;                                                \
         for (int batch = 0; batch < BATCHES; batch++) {                                            \
