@@ -156,7 +156,7 @@ format: setup-dev ## fix what tools can fix of the style
 	@"$(BIN)/fortitude" check --quiet --fix --exit-zero src checks/workshop
 
 WHAT ?= transpose
-bench: setup ## compare a kernel with other codes: WHAT=transpose|npar|eigen|md|restart; time the store, the suite: WHAT=store|suite
+bench: setup ## compare a kernel with other codes: WHAT=transpose|npar|eigen|md|halo|restart|harness; time the store, the suite: WHAT=store|suite
 	@$(WORKSHOP) bench $(WHAT) $(ARGS)
 
 clean: ## remove builds and environments; keep results

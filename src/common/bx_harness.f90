@@ -5,20 +5,18 @@
 ! alone are C's NULL: no such procedure, no such list.
 module bx_harness
   use, intrinsic :: iso_c_binding, only: c_associated, c_bool, c_char, c_double, c_f_pointer, &
-    c_funptr, c_int, c_int64_t, c_loc, c_new_line, c_null_char, c_null_funptr, c_null_ptr, c_ptr, &
-    c_size_t
+    c_funptr, c_int, c_int64_t, c_loc, c_null_char, c_null_funptr, c_null_ptr, c_ptr, c_size_t
   use, intrinsic :: ieee_arithmetic, only: ieee_is_nan, ieee_positive_inf, ieee_value
   implicit none (type, external)
   private
 
   public :: bx_agree, bx_block_steps, bx_case, bx_case_given, bx_case_is, bx_check, &
     bx_check_count, bx_check_always, bx_choice_t, bx_claim_file, bx_claim_memory, bx_claim_time, &
-    bx_comm, bx_detail, bx_file_close, bx_file_open, bx_file_put, bx_fortran_sees_nan, &
-    bx_integer_option, bx_kernel_t, bx_lap, bx_largest, bx_memory_used, bx_metric, &
-    bx_metric_value, bx_node_of, bx_note, bx_one_of, bx_option_t, bx_passed, bx_real_option, &
-    bx_refuse, bx_region_enter, bx_region_leave, bx_region_read, bx_seed, bx_selected, &
-    bx_shown_calls, bx_string_at, bx_text, bx_text_option, bx_threads, bx_traffic_read, &
-    bx_traffic_t, bx_uniform, bx_without
+    bx_comm, bx_detail, bx_fortran_sees_nan, bx_integer_option, bx_kernel_t, bx_lap, bx_largest, &
+    bx_memory_used, bx_metric, bx_metric_value, bx_node_of, bx_note, bx_one_of, bx_option_t, &
+    bx_passed, bx_real_option, bx_refuse, bx_region_enter, bx_region_leave, bx_region_read, &
+    bx_seed, bx_selected, bx_shown_calls, bx_string_at, bx_text, bx_text_option, bx_threads, &
+    bx_traffic_read, bx_traffic_t, bx_uniform, bx_without
 
   integer(c_int), parameter, public :: bx_ok = 0, bx_wrong = 1, bx_usage = 2, bx_resources = 3
   integer(c_int), parameter, public :: bx_file_read = 0, bx_file_written = 1, bx_file_updated = 2
@@ -257,29 +255,6 @@ module bx_harness
       character(kind=c_char), intent(in) :: option(*), path(*)
       integer(c_int), value :: use
     end function c_claim_file
-
-    type(c_ptr) function c_file_open(path) bind(C, name="bx_file_open")
-      import :: c_char, c_ptr
-      implicit none (type, external)
-      character(kind=c_char), intent(in) :: path(*)
-    end function c_file_open
-
-    subroutine c_file_put(file, text, length) bind(C, name="bx_file_put_text")
-      import :: c_char, c_ptr, c_size_t
-      implicit none (type, external)
-      type(c_ptr), value :: file
-      character(kind=c_char), intent(in) :: text(*)
-      integer(c_size_t), value :: length
-    end subroutine c_file_put
-
-    subroutine c_file_close(file, path, why, why_size) bind(C, name="bx_file_close_text")
-      import :: c_char, c_ptr, c_size_t
-      implicit none (type, external)
-      type(c_ptr), value :: file
-      character(kind=c_char), intent(in) :: path(*)
-      integer(c_size_t), value :: why_size
-      character(kind=c_char), intent(out) :: why(*)
-    end subroutine c_file_close
 
     subroutine c_check(verification, name, error, tolerance, unit) &
       bind(C, name="bx_verification_check")
@@ -555,30 +530,6 @@ contains
     integer(c_int), intent(in) :: use !< bx_file_read, bx_file_written or bx_file_updated
     code = c_claim_file(run, trim(option)//c_null_char, path//c_null_char, use)
   end function bx_claim_file
-
-  !> A file that takes the place of `path` when it is closed; null if it cannot be created.  Local.
-  type(c_ptr) function bx_file_open(path) result(file)
-    character(*), intent(in) :: path
-    file = c_file_open(path//c_null_char)
-  end function bx_file_open
-
-  !> Appends a line; failures show when the file is closed.  Local.
-  subroutine bx_file_put(file, line)
-    type(c_ptr), intent(in) :: file
-    character(*), intent(in) :: line
-    call c_file_put(file, line//c_new_line, len(line, c_size_t) + 1)
-  end subroutine bx_file_put
-
-  !> Puts the file in its place; `reason` is empty, or why it failed, and `path` is then as it was.
-  !> `file` is the value of bx_file_open, also where it is null.  Local.
-  subroutine bx_file_close(file, path, reason)
-    type(c_ptr), intent(in) :: file
-    character(*), intent(in) :: path
-    character(:), allocatable, intent(out) :: reason
-    character(kind=c_char), target :: text(256)
-    call c_file_close(file, path//c_null_char, text, size(text, kind=c_size_t))
-    reason = bx_string_at(c_loc(text))
-  end subroutine bx_file_close
 
   !> Adds one outcome: error and tolerance, in `unit`.  Every rank adds the same names in the same
   !> order.

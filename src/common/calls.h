@@ -33,6 +33,7 @@ extern struct bx_calls {
     int open, done_at_once, fewest_open, most_open;
     bx_traffic *rows;              /* of the recording in force: all rows that there are */
     double seconds, paused_s;      /* in all calls; that the steps' clock stood still */
+    double resumed_at;             /* ticks, for the call to start at; 0: none in this call */
     _Atomic(const char *) routine; /* that this rank is in */
 } bx_calls;
 
@@ -44,6 +45,7 @@ static inline bx_traffic *bx_calls_enter(bx_routine *routine, bx_class class)
 {
     if (!bx_calls.counted) return NULL;
     bx_calls.counted = false;
+    bx_calls.resumed_at = 0;
     bx_charge_pay();
     atomic_store_explicit(&bx_calls.routine, routine->name, memory_order_relaxed);
     int *number = &routine->row[1 + bx_calls.region][class];
@@ -58,7 +60,7 @@ static inline bx_traffic *bx_calls_enter(bx_routine *routine, bx_class class)
 static inline double bx_calls_start(bx_traffic *row, MPI_Comm comm, bool blocking_collective)
 {
     if (!row) return 0;
-    double start = bx_ticks_now();
+    double start = bx_calls.resumed_at > 0 ? bx_calls.resumed_at : bx_ticks_now();
     if (blocking_collective && bx_calls.separate_waiting) {
         PMPI_Barrier(comm);
         row->waiting += (bx_ticks_now() - start) * bx_ticks_second;

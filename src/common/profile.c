@@ -123,10 +123,12 @@ double bx_profile_clock(void) { return PMPI_Wtime() - bx_calls.paused_s; }
 
 double bx_profile_paused(void) { return bx_calls.paused_s; }
 
-/* The steps' clock has stood still since then. */
-static void resume_step_clock(double since)
+/* The steps' clock has stood still since then; returns the ticks at which it goes on. */
+static double resume_step_clock(double since)
 {
-    bx_calls.paused_s += (bx_ticks_after() - since + bx_ticks_reading) * bx_ticks_second;
+    double now = bx_ticks_after();
+    bx_calls.paused_s += (now - since + bx_ticks_reading) * bx_ticks_second;
+    return now;
 }
 
 void bx_count_alltoallv(bx_traffic *row, MPI_Comm comm, const int *counts, MPI_Datatype type)
@@ -138,7 +140,7 @@ void bx_count_alltoallv(bx_traffic *row, MPI_Comm comm, const int *counts, MPI_D
     for (int i = 0; i < peers->size - peers->off_node; i++) near += counts[peers->near[i]];
     double item = bx_count_bytes(sum > 0, type);
     bx_count_messages(row, peers, (double)(sum - to_self) * item, (double)(sum - near) * item);
-    resume_step_clock(since);
+    bx_calls.resumed_at = resume_step_clock(since);
 }
 
 /* Bytes to one rank; `type` is that of the last, mostly the same for all, `item` its size. */
@@ -168,7 +170,7 @@ void bx_count_alltoallw(bx_traffic *row, MPI_Comm comm, const int *counts,
     for (int i = 0; i < peers->size - peers->off_node; i++)
         near += bytes_to(peers->near[i], counts, types, &type, &item);
     bx_count_messages(row, peers, sum - to_self, sum - near);
-    resume_step_clock(since);
+    bx_calls.resumed_at = resume_step_clock(since);
 }
 
 void bx_count_neighbours(bx_traffic *row, MPI_Comm comm, const int *counts, MPI_Datatype type)
@@ -177,7 +179,7 @@ void bx_count_neighbours(bx_traffic *row, MPI_Comm comm, const int *counts, MPI_
     double since = bx_ticks_now();
     for (int i = 0; i < peers->neighbour_count; i++)
         bx_count_message(row, peers, peers->neighbours[i], bx_count_bytes(counts[i], type));
-    resume_step_clock(since);
+    bx_calls.resumed_at = resume_step_clock(since);
 }
 
 /* ---- persistent requests ---- */

@@ -163,20 +163,6 @@ static int claim_time(eigen_state *s, const char *sized_by)
     return bx_resources_claim_time(s->run, verification, round, sized_by);
 }
 
-/* Levels up to the widest gap in the middle half of the spectrum; *gap: its width, infinite where
- * there is one level. */
-static int occupied_of(const bx_matrix *m, double *gap)
-{
-    int occupied = m->n / 2;
-    *gap = m->n > 1 ? 0 : INFINITY;
-    for (int j = m->n / 4 + 1; j <= 3 * m->n / 4 && j < m->n; j++)
-        if (m->sorted[j] - m->sorted[j - 1] > *gap) {
-            *gap = m->sorted[j] - m->sorted[j - 1];
-            occupied = j;
-        }
-    return occupied;
-}
-
 static void create_team(eigen_state *s, team *t, MPI_Comm comm, int first, int count, int grid_rows)
 {
     int ranks, block = (int)options.block;
@@ -204,7 +190,7 @@ static void create_matrices(eigen_state *s, team *t, bx_spectrum spectrum)
         t->matrices[k] = bx_matrix_create(s->size, spectrum, s->parts == 2, t->first + k);
         bx_matrix_publish_spectrum(t->matrices[k], t->blocks->team);
         if (!s->aimpro || !is_last(s, k)) continue;
-        int occupied = occupied_of(t->matrices[k], &gap);
+        int occupied = bx_matrix_occupied(t->matrices[k], &gap);
         t->densities[k] = bx_matrix_create_density(t->matrices[k], occupied, levels, false);
         t->energies[k] = bx_matrix_create_density(t->matrices[k], occupied, sums, true);
     }
@@ -399,7 +385,7 @@ static void solve_all(eigen_state *s, size_t method)
         if (!t->products[k]) continue;
         double gap;
         bx_profile_enter_region(BX_SCALAPACK);
-        bx_products_run(t->products[k], p, occupied_of(p->matrix, &gap));
+        bx_products_run(t->products[k], p, bx_matrix_occupied(p->matrix, &gap));
         bx_profile_leave_region();
         bx_run_lap(s->run, BX_PRODUCTS);
     }
@@ -438,7 +424,7 @@ static void inspect(void *address, size_t method, size_t point, bx_verification 
         complete = bx_verification_worse(complete, mine);
         if (t->products[k]) {
             double gap, most = fabs(p->matrix->sorted[0]), last = p->matrix->sorted[s->size - 1];
-            occupied_of(p->matrix, &gap);
+            bx_matrix_occupied(p->matrix, &gap);
             double wrong = bx_products_error(t->products[k], p, t->densities[k], t->energies[k]);
             /* a residual turns occupied vectors into others by its ratio to the gap; of vectors
              * that are not orthogonal, 1.4 times the error is in the sum of A D */

@@ -207,3 +207,15 @@ void bx_matrix_publish_spectrum(const bx_matrix *m, MPI_Comm team)
     bx_charge_spectrum(team, n, m->value, squares); /* the last row's entries are the first's */
     free(squares);
 }
+
+int bx_matrix_occupied(const bx_matrix *m, double *gap)
+{
+    int occupied = m->n / 2;
+    *gap = m->n > 1 ? 0 : INFINITY;
+    for (int j = m->n / 4 + 1; j <= 3 * m->n / 4 && j < m->n; j++)
+        if (m->sorted[j] - m->sorted[j - 1] > *gap) {
+            *gap = m->sorted[j] - m->sorted[j - 1];
+            occupied = j;
+        }
+    return occupied;
+}

@@ -44,3 +44,6 @@ void bx_matrix_vector(const bx_matrix *m, int j, double error, double *vector);
 void bx_matrix_publish_spectrum(const bx_matrix *m, MPI_Comm team);
 /* Returns the greatest common divisor. */
 int bx_common_divisor(int a, int b);
+/* Returns the levels up to the widest gap in the middle half of the spectrum; *gap: its width,
+ * infinite where there is one level.  Local. */
+int bx_matrix_occupied(const bx_matrix *m, double *gap);

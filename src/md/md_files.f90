@@ -13,7 +13,8 @@ module md_files
   use, intrinsic :: ieee_arithmetic, only: ieee_is_finite
   use mpi_f08, only: MPI_Bcast, MPI_CHARACTER, MPI_Comm, MPI_Comm_rank, MPI_DOUBLE_PRECISION, &
     MPI_Gather, MPI_Gatherv, MPI_INTEGER
-  use bx_harness, only: bx_file_close, bx_file_open, bx_file_put, bx_text
+  use bx_file, only: bx_file_close, bx_file_open, bx_file_put
+  use bx_harness, only: bx_text
   use bx_restart, only: bx_restart_access, bx_restart_number_t, bx_restart_set_t
   use md_atoms, only: atoms_t, box_t, make_box, reserve
   use md_domain, only: domain_t, home_of, offsets_of

@@ -2,6 +2,8 @@
 
 Usage: test_budget.py FOLDER [unittest arguments]
        test_budget.py FOLDER --table    prints the table of src/README.md
+       test_budget.py FOLDER --seconds RANKS METHOD
+           prints seconds of a core, the program's and Linux's, of a transpose; its clock is free
 FOLDER is a build with BX_SIMULATED. Exit code 77: nothing can be simulated here.
 
 Each kernel runs a small case by its methods on more and more ranks. Messages take no time there,
@@ -12,6 +14,7 @@ at_once.c and heap.c). Own work is judged in basic blocks, which other processes
 import itertools
 import math
 import os
+import resource
 import subprocess
 import sys
 import tempfile
@@ -36,9 +39,8 @@ FREE = {
 # Messages share no links, as that takes most of a simulation.  A look at the clock takes time, or
 # loops until a time would not end.  SimGrid keeps sends that nobody waits for in one list, of which
 # it looks at all entries for each.  Windows are made and freed with the fewest messages.
-SETTINGS = ("network/model:Constant", "network/latency-factor:0", "smpi/wtime:1e-3",
-            "smpi/send-is-detached-thresh:0", "smpi/barrier:ompi_basic_linear",
-            "smpi/allgather:GB")  # fmt: skip
+SETTINGS = ("network/model:Constant", "network/latency-factor:0", "smpi/send-is-detached-thresh:0",
+            "smpi/barrier:ompi_basic_linear", "smpi/allgather:GB")  # fmt: skip
 # Exposure epochs of SimGrid need sends of no data that nobody waits for: halo has them.
 OF_KERNEL = {"halo": ("smpi/send-is-detached-thresh:1",)}
 SAMPLE = ("--repeats", "1", "--block", "1", "--warmup", "0")
@@ -133,7 +135,7 @@ class Cost(NamedTuple):
 
 
 def run(
-    kernel: str, ranks: int, per_node: int, *arguments: str, **environment: str
+    kernel: str, ranks: int, per_node: int, *arguments: str, wtime: float = 1e-3, **environment: str
 ) -> "subprocess.CompletedProcess[str]":
     """Runs a sample of a kernel where messages take no time."""
     machine = {**launch.chosen(MACHINE), **FREE}
@@ -143,7 +145,7 @@ def run(
         [simulated.executable(FOLDER, kernel), *SAMPLE, *arguments],
         [f"n{rank // per_node}" for rank in range(ranks)],
         (FOLDER / "smpi/machine.so").resolve(),
-        (*launch.LIBRARY, *SETTINGS, *OF_KERNEL.get(kernel, ())),
+        (*launch.LIBRARY, *SETTINGS, f"smpi/wtime:{wtime}", *OF_KERNEL.get(kernel, ())),
         env={"BX_PLATFORM": platform, "OPENBLAS_NUM_THREADS": "1", **environment},
         capture_output=True, text=True,
     )  # fmt: skip
@@ -247,6 +249,14 @@ def table() -> None:
         print(f"| {name} | {size} |", *cells)
 
 
+def print_seconds(ranks: int, method: str) -> None:
+    """Prints seconds of a core that a launch takes; AssertionError if it fails."""
+    process = run("transpose", ranks, 24, *FFT.split(), method, wtime=0, BX_HOLLOW="1")
+    assert process.returncode == 0, process.stdout + process.stderr
+    spent = resource.getrusage(resource.RUSAGE_CHILDREN)
+    print(spent.ru_utime, spent.ru_stime)
+
+
 if __name__ == "__main__":
     FOLDER = Path(sys.argv[1])
     if simulated.missing(FOLDER, "transpose") is None and simulated.missing(FOLDER, "eigen"):
@@ -255,7 +265,9 @@ if __name__ == "__main__":
     if reason := simulated.missing(FOLDER, *(budget.kernel for budget in BUDGETS.values())):
         print("skipped:", reason)
         sys.exit(77)
-    if "--table" in sys.argv:
+    if "--seconds" in sys.argv:
+        print_seconds(int(sys.argv[3]), sys.argv[4])
+    elif "--table" in sys.argv:
         table()
     else:
         main(*sys.argv[2:])

@@ -487,12 +487,12 @@ enum { BATCHES = 400, BATCH = 250 };
         for (int i = 0; i < BATCH; i++) call;                                                      \
         least = fmin(least, (bx_profile_clock() - start) / BATCH);                                 \
     } while (0)
-#define PRINT_COST(call, ...) PRINT_COST_OF(P##call, call, __VA_ARGS__)
+#define PRINT_COST(call, ...) PRINT_COST_OF(1, P##call, call, __VA_ARGS__)
 #define IRECV_ISEND_WAITALL(p)                                                                     \
     (p##MPI_Irecv(&got, 1, type, 0, 0, comm, &both[0]),                                            \
      p##MPI_Isend(&one, 1, type, 0, 0, comm, &both[1]),                                            \
      p##MPI_Waitall(2, both, MPI_STATUSES_IGNORE))
-#define PRINT_COST_OF(bare_call, call, ...)                                                        \
+#define PRINT_COST_OF(calls, bare_call, call, ...)                                                 \
     do {                                                                                           \
         double bare = INFINITY, counted = INFINITY;                                                \
         for (int batch = 0; batch < BATCHES; batch++) {                                            \
@@ -501,8 +501,8 @@ enum { BATCHES = 400, BATCH = 250 };
         }                                                                                          \
         char text[48];                                                                             \
         snprintf(text, sizeof text, __VA_ARGS__);                                                  \
-        printf("%-36s %5.0f %5.0f %5.0f\n", text, 1e9 * bare, 1e9 * counted,                       \
-               1e9 * (counted - bare));                                                            \
+        printf("%-36s %5.1f %5.1f %5.1f\n", text, 1e9 * bare / calls, 1e9 * counted / calls,       \
+               1e9 * (counted - bare) / calls);                                                    \
     } while (0)
 
 /* Each class of call of one rank with itself. */
@@ -519,7 +519,7 @@ static void print_costs(void)
     PRINT_COST(MPI_Sendrecv(&one, 1, type, 0, 0, &got, 1, type, 0, 0, comm, MPI_STATUS_IGNORE),
                "Sendrecv");
     MPI_Request both[2];
-    PRINT_COST_OF(IRECV_ISEND_WAITALL(P), IRECV_ISEND_WAITALL(), "Irecv, Isend, Waitall");
+    PRINT_COST_OF(3, IRECV_ISEND_WAITALL(P), IRECV_ISEND_WAITALL(), "Irecv, Isend, Waitall");
     PRINT_COST(MPI_Barrier(comm), "Barrier");
     PRINT_COST(MPI_Bcast(&zero, 1, type, 0, comm), "Bcast");
     PRINT_COST(MPI_Reduce(&one, &got, 1, type, MPI_SUM, 0, comm), "Reduce");
@@ -549,6 +549,11 @@ static void print_costs(void)
                    "Alltoallw, %d peers", peers);
         fflush(stdout);
     }
+    for (int p = 0; p < MOST; p++) counts[p] = 1;
+    PRINT_COST(MPI_Alltoallv(&one, counts, counts, type, &got, counts, counts, type, crowded),
+               "Alltoallv, data for each peer");
+    PRINT_COST(MPI_Alltoallw(&one, counts, counts, types, &got, counts, counts, types, crowded),
+               "Alltoallw, data for each peer");
     MPI_Comm_free(&crowded);
 }
 

@@ -3,9 +3,10 @@
 transpose: ratios to serial FFTW, FFTW-MPI and memcpy. npar: ratios to Quantum ESPRESSO; a missing
 pw.x (Debian: quantum-espresso) is skipped with a note. eigen: ratios to LAPACK's dsyevd. md: ratios
 to LAMMPS; a missing LAMMPS is skipped with a note. halo: ratios to PETSc. restart: ratios to fio.
-All print quartiles, and whether each ratio is within the project's limits.
-store: times compare, history and report on stores of 10^4 to 10^6 made-up values. suite: stores,
-judges and reports a year of nights on 4,000 made-up nodes.
+harness: what counting costs a call of MPI, and the time of many simulated ranks. All print
+quartiles, and whether each ratio is within the project's limits. store: times compare, history and
+report on stores of 10^4 to 10^6 made-up values. suite: stores, judges and reports a year of nights
+on 4,000 made-up nodes.
 """
 
 import argparse
@@ -22,6 +23,7 @@ from workshop.peers import (
     NotMeasured,
     eigen,
     halo,
+    harness,
     lammps,
     md,
     npar,
@@ -93,6 +95,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     peers.add_parser("halo", help="compare the halo exchange with PETSc's")
     peers.add_parser("restart", help="compare restart files with fio's")
+    peers.add_parser("harness", help="time counted calls of MPI, and many simulated ranks")
     of_store = peers.add_parser("store", help="time compare, history and report")
     of_store.add_argument(
         "--repeats", type=at_least(1), default=3, metavar="N", help="runs of each; default: 3"
@@ -175,6 +178,8 @@ def bench_md(options: argparse.Namespace, folder: Path) -> Exit:
             show(texts.preparation(rows[-1]), end="\n")
         md.take_turns(ours, theirs, rows, options.turns)
         show(texts.md_table(system, rows))
+        if system.memory:
+            show([texts.without_terms(*md.recomputed(ours, rows[0]))])
     if options.full:
         show([f"The paper's tests on {lammps.ONE}, at the skin that the kernel chooses"], end="\n")
         for test in md.large(kernel, folder, options.steps):
@@ -191,6 +196,13 @@ def bench_halo(options: argparse.Namespace, folder: Path) -> Exit:
 def bench_restart(options: argparse.Namespace, folder: Path) -> Exit:
     """Restart files beside fio's."""
     show(texts.judged_part(restart.bandwidths, build("restart"), folder), end="\n")
+    return Exit.OK
+
+
+def bench_harness(options: argparse.Namespace, folder: Path) -> Exit:
+    """What the harness itself costs."""
+    for part in (harness.calls, harness.simulated):
+        show(texts.judged_part(part, paths.home() / "build"))
     return Exit.OK
 
 
@@ -223,6 +235,7 @@ BENCHES = {
     "md": bench_md,
     "halo": bench_halo,
     "restart": bench_restart,
+    "harness": bench_harness,
     "store": bench_store,
     "suite": bench_suite,
 }

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from bisection.kernels.local import BenchError, Estimate, launch
 from bisection.kernels.results import Result
-from workshop.peers import NotMeasured, entry, quartiles
+from workshop.peers import NotMeasured, entry, estimates, quartiles
 from workshop.peers.lammps import (
     ONE,
     PAIR,
@@ -56,25 +56,28 @@ class Ours:
     def __init__(self, kernel: Path, folder: Path, system: System, steps: int) -> None:
         self.kernel, self.folder, self.system, self.steps = kernel, folder, system, steps
 
-    def run(self, layout: Layout, skin: float, samples: int = SAMPLES) -> Run:
+    def run(
+        self, layout: Layout, skin: float, samples: int = SAMPLES, methods: str = "packed"
+    ) -> Run:
         """One launch.
 
         Args:
             layout: ranks and threads.
             skin: of the neighbour list (A).
             samples: how many to take.
+            methods: of the kernel; the rate is the first one's.
 
         Raises:
             BenchError: the launch failed, or had other atoms.
         """
         arguments = ["--case", self.system.case, "--cells", str(self.system.cells)]
-        arguments += ["--skin", str(skin), *sampling(self.steps, samples)]
+        arguments += ["--skin", str(skin), *sampling(self.steps, samples, methods)]
         output = self.folder / f"{self.system.case}.json"
         result = launch(self.kernel, layout.ranks, arguments, output, layout.threads)
         details = result["details"]
         if details["atoms"] != self.system.atoms:
             raise BenchError(f"{self.system.case} has {details['atoms']:.0f} atoms")
-        seconds = entry(result, "packed")["metrics"]["time"]["value"]
+        seconds = result["results"][0]["metrics"]["time"]["value"]
         return Run(self.system.atoms / seconds, details["memory_per_atom"], result)
 
     def dump(self) -> Path:
@@ -86,14 +89,15 @@ class Ours:
         return path
 
 
-def sampling(steps: int, samples: int) -> list[str]:
+def sampling(steps: int, samples: int, methods: str = "packed") -> list[str]:
     """The kernel's options that are the same in every launch.
 
     Args:
         steps: MD steps per sample.
         samples: how many to take.
+        methods: of the kernel.
     """
-    words = ["--method", "packed", "--baseline", "none", "--block", "1", "--warmup", "0"]
+    words = ["--method", methods, "--baseline", "none", "--block", "1", "--warmup", "0"]
     words += ["--timestep", str(TIMESTEP), "--temperature", str(TEMPERATURE)]
     return [*words, "--until", str(SETTLING), "--steps", str(steps), "--repeats", str(samples)]
 
@@ -244,6 +248,14 @@ def take_turns(ours: Ours, theirs: Theirs, rows: Sequence[Row], turns: int) -> N
                         row.theirs.append(theirs.run(row.layout, choice, row.their_skin))
                 except NotMeasured as error:
                     raise BenchError(f"{row.layout}: {error}") from error
+
+
+def recomputed(ours: Ours, row: Row) -> tuple[Estimate, float]:
+    """What metals' kept terms of pairs cost and save: the time without them over that with them, in
+    one launch; bytes per atom without them."""
+    both = ours.run(row.layout, row.skin, 2 * SAMPLES, "packed,recompute")
+    ratio = estimates(both.result or {}, "ratio_packed")["recompute"]
+    return ratio, ours.run(row.layout, row.skin, methods="recompute").memory
 
 
 @dataclass

@@ -5,6 +5,8 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from workshop.peers import Limit
+
 
 @dataclass(frozen=True)
 class Tersoff:
@@ -206,6 +208,7 @@ class System:
     energy: float  # of the perfect crystal: eV per atom
     target: float  # ours over LAMMPS
     charges: tuple[float, ...] = ()  # e, by type; none: no mesh
+    memory: Limit | None = None  # of ours: bytes per atom
 
     @property
     def atoms(self) -> int:
@@ -229,6 +232,7 @@ SYSTEMS = {
             "cu3au", "Cu3Au, Gupta", 20, 3.744,
             tuple((*at, 2 if at == (0, 0, 0) else 1) for at in FACES),
             (63.546, 196.966569), "eam/fs", "Cu Au", lambda: eam_table(GUPTA_TABLE), -3.64283, 1.25,
+            memory=Limit(800, unit="B"),
         ),
         System(
             "fe", "Fe, Finnis-Sinclair", 25, 2.8665, ((0, 0, 0, 1), (0.5, 0.5, 0.5, 1)),

@@ -20,7 +20,9 @@ from workshop.peers import (
     entry,
     estimates,
     halo,
+    harness,
     npar,
+    quartiles,
     restart,
     store_scale,
 )
@@ -42,7 +44,14 @@ PARTS: dict[Callable[..., Iterable[Judged]], str] = {
     eigen.jacobi: "Block Jacobi over dsyevd, and its memory over 2 n^2/ranks numbers",
     halo.exchanges: "Halo exchange over that of PETSc's DMDA: the same ghosts",
     restart.bandwidths: "Restart files over fio's: as many processes, bytes, calls and syncs",
+    harness.calls: "A counted call of MPI over the bare one, by the clock of the steps",
+    harness.simulated: f"A transpose on {harness.RANKS:,} simulated ranks, seconds of a core",
     eigen.memory: "The 2004 report's largest matrix, once; memory over 2 n^2/ranks numbers",
+}
+OVER = {
+    "ratio_serial": "serial FFTW",
+    "ratio_fftw-mpi": "FFTW-MPI",
+    "ratio_copy": "memcpy, exchange alone",
 }
 INSTALL = {
     "LAMMPS with MPI": "apt install lammps",
@@ -50,17 +59,21 @@ INSTALL = {
 }
 
 
-def spread_text(estimate: Estimate | None) -> str:
+def spread_text(estimate: Estimate | None, unit: str = "ratio") -> str:
     """A median with its quartiles."""
     if estimate is None:
         return "-"
-    return f"{estimate.value:.2f} [{estimate.low:.2f} {estimate.high:.2f}]"
+    numbers = (estimate.value, estimate.low, estimate.high)
+    value, low, high = (f"{n:.2f}" if unit == "ratio" else amount(n, unit) for n in numbers)
+    return f"{value} [{low} {high}]"
 
 
 def limit_text(limit: Limit) -> str:
     """A limit as text: at most 0.6."""
-    percent = limit.bound == WITHIN or limit.unit == "share"
-    return f"{limit.bound} {limit.number:.0%}" if percent else f"{limit.bound} {limit.number:g}"
+    if limit.bound == WITHIN or limit.unit == "share":
+        return f"{limit.bound} {limit.number:.0%}"
+    plain = limit.unit == "ratio"
+    return f"{limit.bound} {f'{limit.number:g}' if plain else amount(limit.number, limit.unit)}"
 
 
 def verdict(ratio: Estimate, limit: Limit) -> str:
@@ -76,7 +89,11 @@ def _judged(line: Judged) -> list[str]:
     if line.limit is None:
         return [spread_text(line.ratio), "-", ""]
     alone = line.ratio.low == line.ratio.high  # one launch has no spread
-    value = amount(line.ratio.value, line.limit.unit) if alone else spread_text(line.ratio)
+    value = (
+        amount(line.ratio.value, line.limit.unit)
+        if alone
+        else spread_text(line.ratio, line.limit.unit)
+    )
     return [value, limit_text(line.limit), verdict(line.ratio, line.limit)]
 
 
@@ -112,8 +129,7 @@ def transpose_limits(runs: Runs) -> Iterator[str]:
     yield "limits of the project (best of the methods named)"
     rows = [["grid", "ranks", "over", "best method", "ratio", "limit", ""]]
     for name, line in against_limits(runs):
-        peer = "memcpy, exchange alone" if name == "ratio_copy" else "serial FFTW"
-        rows.append([GRIDS[line.case], str(line.ranks), peer, line.method, *_judged(line)])
+        rows.append([GRIDS[line.case], str(line.ranks), OVER[name], line.method, *_judged(line)])
     yield from indented(rows)
     yield "the harness's own time, outside steps and the kernel's input"
     for (grid, ranks), (transforms, _) in runs.items():
@@ -264,8 +280,20 @@ def md_table(system: System, rows: Sequence[Row]) -> Iterator[str]:
     yield "  memory, bytes per atom: " + "; ".join(
         f"{row.layout} {row.ours[-1].memory:.0f}"
         + (f", LAMMPS {row.theirs[-1].memory:.0f}" if row.theirs else "")
+        + (f", {limit_text(system.memory)}: {_met(row, system.memory)}" if system.memory else "")
         for row in rows
     )
+
+
+def _met(row: Row, limit: Limit) -> str:
+    """The verdict on the memory of a layout, over all turns."""
+    return verdict(quartiles([run.memory for run in row.ours]), limit)
+
+
+def without_terms(ratio: Estimate, memory: float) -> str:
+    """What the method `recompute` takes, as a line."""
+    time = spread_text(ratio)
+    return f"  without kept terms of pairs: {time} of the time, {memory:.0f} bytes per atom"
 
 
 def _rate(runs: Sequence[Any]) -> str:

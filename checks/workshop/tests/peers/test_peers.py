@@ -5,7 +5,7 @@ import sys
 import pytest
 
 from bisection.core.verdicts import Exit
-from workshop.peers import eigen, halo, npar, restart, store_scale, suite_scale, transpose
+from workshop.peers import eigen, halo, harness, npar, restart, store_scale, suite_scale, transpose
 from workshop.peers import text as peers
 
 
@@ -43,8 +43,8 @@ def test_the_best_of_the_methods_is_set_beside_each_limit(bench, monkeypatch):
     text = bench("transpose", "--grid", "cnt40")
     assert "30x30x30 on 2 ranks: serial 200 us; 92% of the samples not disturbed" in text
     assert "p2p 100 us 0.50 [0.49 0.51] 7.00 [6.99 7.01]" in text
-    assert "2 serial FFTW p2p 0.50 [0.49 0.51] at most 0.6 met by 16.7%" in text
-    assert "2 memcpy, exchange alone direct 2.10 [2.09 2.11] at most 2 MISSED by 5.0%" in text
+    assert "2 serial FFTW p2p 0.50 [0.49 0.51] at most 0.52 met by 3.8%" in text
+    assert "2 memcpy, exchange alone direct 2.10 [2.09 2.11] at most 1.7 MISSED by 23.5%" in text
     assert "2 memcpy, exchange alone p2p 7.00 [6.99 7.01] at most 8 met by 12.5%" in text
     assert "30x30x30, 1 rank: 5.0% of 2.0 s" in text
     assert "81x81x81" not in text
@@ -93,7 +93,7 @@ def test_solvers_beside_lapack(bench, monkeypatch):
 
     monkeypatch.setattr(eigen, "launch", launch)
     text = bench("eigen")
-    assert "2000 rows, 1 rank, pdsyevd 2 s over 2 s 1.15 [1.14 1.16] at most 1.2 met" in text
+    assert "2000 rows, 1 rank, pdsyevd 2 s over 2 s 1.15 [1.14 1.16] at most 1.05 MISSED" in text
     assert "3888 rows, 2 ranks, pdsyevd 2 s over 2 s 0.80 [0.79 0.81] at most 0.75 MISSED" in text
     assert "elpa1" not in text
     assert "jacobi cold, 8 sweeps 2 s over 2 s 18.00" in text
@@ -139,6 +139,29 @@ def test_restart_files_beside_fio(bench, monkeypatch, commands):
     assert "1 rank, read 800 MB/s over 400 MB/s 2.00 within 10% MISSED" in text
     monkeypatch.setattr(restart.shutil, "which", lambda name: None)
     assert "not measured: there is no fio on PATH" in bench("restart")
+
+
+def test_what_the_harness_costs(bench, monkeypatch):
+    turns = iter([13, 15, 14, 16, 40])
+
+    def run(command):
+        if "--seconds" in command:
+            return "30.5 14.5\n" if command[-1] == "p2p" else "20.5 4.5\n"
+        more = next(turns)
+        costs = f"Barrier   2   {2 + more}   {more}\nAlltoallw, 10 peers   11   41   30\n"
+        return "   bare   now  more ns\n" + costs
+
+    monkeypatch.setattr(harness, "make", lambda *_: None)
+    monkeypatch.setattr(harness, "run", run)
+    monkeypatch.setattr(harness.shutil, "which", lambda name: name)
+    text = bench("harness")
+    assert "1 rank, Barrier 17 ns over 2 ns 15 ns [14 ns 16 ns] at most 20 ns met by 25.0%" in text
+    assert "1 rank, Alltoallw, 10 peers 41 ns over 11 ns 30 ns at most 20 ns MISSED" in text
+    assert "8,192 ranks, p2p, Linux 14.5 s of it 45 s at most 40 s MISSED by 12.5%" in text
+    assert "8,192 ranks, shm, Linux 4.5 s of it 25 s at most 40 s met" in text
+    turns = iter([13] * 5)
+    monkeypatch.setattr(harness.shutil, "which", lambda name: None)
+    assert "not measured: smpirun of SimGrid is not installed" in bench("harness")
 
 
 @pytest.mark.parametrize(

@@ -4,6 +4,7 @@ import itertools
 import math
 import re
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -308,6 +309,16 @@ def test_both_sides_at_their_best_skin(stubs, bench):
         f"LAMMPS {2 * 1024**2 / 31250:.0f}",
     ]
     assert [line for line in wanted if line not in text] == [], text
+
+
+def test_memory_beside_its_limit(stubs, bench, monkeypatch):
+    limited = replace(SYSTEMS["fe"], memory=Limit(500, unit="B"))
+    monkeypatch.setitem(SYSTEMS, "fe", limited)
+    stubs()
+    without = (Estimate(1.3, 1.2, 1.4), 300.0)
+    monkeypatch.setattr(md, "recomputed", lambda ours, row: without)
+    assert "1.30 [1.20 1.40] of the time, 300 bytes per atom" in bench(*FE)
+    assert f"{ONE} 600, LAMMPS 67, at most 500 B: MISSED by 20.0%; {PAIR} 600" in bench(*FE)
 
 
 MISSING = "missing: LAMMPS with threads: make bench WHAT=md ARGS=--install-peers"
