@@ -150,7 +150,8 @@ static int settle_methods(bx_transpose_state *t, double *claimed)
     for (int m = 0; m < bx_transpose_method_count; m++)
         bytes[m] = bx_exchange_bytes(t->geometry, bx_transpose_methods[m], rank, options.published);
     bx_resources_by_node(t->run, bx_transpose_method_count, bytes, need);
-    for (int m = 0; m < bx_transpose_method_count; m++) /* those come last, and no line names them */
+    /* what is not applicable comes last, and no line names it */
+    for (int m = 0; m < bx_transpose_method_count; m++)
         if (!bx_exchange_applicable(t->run, t->geometry, bx_transpose_methods[m], t->why[m],
                                     sizeof t->why[m]))
             need[m] = INFINITY;
