@@ -286,8 +286,7 @@ class Refusals(unittest.TestCase):
             self.assertEqual(out.code, 0, out.stderr)
         out = launch(fields + 2 * padded)
         self.assertEqual(out.code, 0, out.stderr)
-        reasons = {e["method"]: e.get("why") for e in out.result["results"]}
-        refused = {m: float(re.match(needs, why)[1]) for m, why in reasons.items() if why}
+        refused = {m: float(re.match(needs, why)[1]) for m, why in inapplicable(out).items()}
         self.assertIn("shm-padded", refused)
         self.assertNotIn("alltoallv", refused)
         self.assertGreaterEqual(min(refused.values()), padded / 2)
