@@ -1,13 +1,13 @@
 ! The transpose library as other kernels call it from Fortran, against a dense serial FFT: columns
 ! of any shape on any ranks, and local operators with a field that has no symmetry.
 module library_kernel
-  use, intrinsic :: iso_c_binding, only: c_double, c_double_complex, c_f_pointer, &
-    c_funloc, c_int, c_int64_t, c_loc, c_ptr, c_size_t
+  use, intrinsic :: iso_c_binding, only: c_bool, c_char, c_double, c_double_complex, &
+    c_f_pointer, c_funloc, c_int, c_int64_t, c_loc, c_ptr, c_size_t
   use mpi_f08, only: MPI_Allreduce, MPI_Barrier, MPI_Comm, MPI_Comm_free, MPI_Comm_rank, &
     MPI_Comm_size, MPI_Comm_split, MPI_DOUBLE_PRECISION, MPI_IN_PLACE, MPI_SUM
   use bx_fftw, only: fftw_execute_dft
   use bx_harness, only: bx_check, bx_choice_t, bx_comm, bx_kernel_t, bx_node_of, bx_ok, bx_text, &
-    bx_traffic_classes, bx_traffic_read, bx_traffic_t
+    bx_traffic_classes, bx_traffic_read, bx_traffic_t, bx_without
   use bx_transpose, only: bx_apply, bx_columns, bx_counts, bx_exchange_t, bx_fft_t, &
     bx_free_exchange, bx_free_fft, bx_make_exchange, bx_make_fft, &
     bx_planes, bx_transform, bx_transpose_calls, bx_transpose_methods, bx_way_forward, &
@@ -80,7 +80,8 @@ contains
     kernel = bx_kernel_t(name=bx_text("library"), summary=bx_text("a test of the library"), &
                          cases=c_loc(cases), case_count=1, methods=c_loc(methods), &
                          method_count=size(all, kind=c_size_t), phases=c_loc(phases), &
-                         phase_count=5, setup=c_funloc(setup), verify=c_funloc(verify), &
+                         phase_count=5, setup=c_funloc(setup), &
+                         applicable=c_funloc(applicable), verify=c_funloc(verify), &
                          begin=c_funloc(begin), step=c_funloc(step), &
                          teardown=c_funloc(teardown))
     address = c_loc(kernel)
@@ -266,6 +267,20 @@ contains
     real(dp) :: square
     square = real(number)**2 + aimag(number)**2
   end function squares
+
+  !> False where the library was built without what the method needs.
+  logical(c_bool) function applicable(address, method, why, why_size) result(can) bind(C)
+    type(c_ptr), value :: address
+    integer(c_size_t), value :: method, why_size
+    character(kind=c_char), intent(inout) :: why(why_size)
+    type(state_t), pointer :: s
+    type(bx_exchange_t) :: exchange
+    character(:), allocatable :: reason
+    call c_f_pointer(address, s)
+    exchange = bx_make_exchange(s%layout(1)%fft, name_of(method), reason)
+    call bx_free_exchange(exchange)
+    can = bx_without(reason, why)
+  end function applicable
 
   subroutine verify(address, method, point, verification) bind(C)
     type(c_ptr), value :: address, verification
