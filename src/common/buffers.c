@@ -1,0 +1,110 @@
+#include "buffers.h"
+
+#include "device.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+struct bx_buffer_options bx_buffer_options = {.place = "host"};
+
+static enum { HOST, DEVICE, STAGED } place;
+static bx_buffer *all;
+
+bool bx_buffers_are_staged(void) { return strcmp(bx_buffer_options.place, "staged") == 0; }
+
+int bx_buffers_open(bx_run *run, double bytes, const char *sized_by)
+{
+    char option[32];
+    int number = bx_run_one_of(run, "buffers", bx_buffer_options.place, "host, device, staged");
+    if (bx_run_agree(run) != BX_OK) return run->refusal;
+    place = number;
+    int code = bx_resources_claim_memory(run, place == STAGED ? 2 * bytes : bytes, sized_by);
+    if (code != BX_OK || place == HOST) return code;
+    snprintf(option, sizeof option, "--buffers %s", bx_buffer_options.place);
+    code = bx_device_open(run, option, bx_buffer_options.ranks_per_device, bytes);
+    if (code != BX_OK || place == STAGED) return code;
+    return bx_device_require_aware(run, option);
+}
+
+bool bx_buffer_create(bx_buffer *buffer, size_t bytes, const char *name)
+{
+    *buffer = (bx_buffer){.bytes = bx_memory_whole_pages(bytes), .next = all};
+    all = buffer;
+    if (place == HOST) {
+        buffer->host = buffer->exchanged = bx_memory_alloc_pages(buffer->bytes);
+        return buffer->host;
+    }
+    buffer->host = bx_device_get()->alloc_host(buffer->bytes);
+    buffer->exchanged = buffer->device = bx_device_alloc(buffer->bytes, name);
+    /* A stage of its own: in the memory that content is made in, a lost copy would go unseen. */
+    if (place == STAGED) buffer->exchanged = bx_device_get()->alloc_host(buffer->bytes);
+    return true;
+}
+
+void bx_buffer_free(bx_buffer *buffer)
+{
+    bx_buffer **at = &all;
+    while (*at && *at != buffer) at = &(*at)->next;
+    if (!*at) return;
+    *at = buffer->next;
+    if (!buffer->device) {
+        free(buffer->host);
+        return;
+    }
+    bx_device_get()->release_host(buffer->host);
+    if (place == STAGED) bx_device_get()->release_host(buffer->exchanged);
+    bx_device_release(buffer->device);
+}
+
+static void *at(void *memory, size_t first) { return (char *)memory + first; }
+
+void bx_buffer_bring(const bx_buffer *buffer, size_t first, size_t bytes)
+{
+    if (!buffer->device || bytes == 0) return;
+    bx_device_get()->copy(at(buffer->device, first), at(buffer->host, first), bytes, BX_TO_DEVICE);
+    bx_device_get()->sync();
+}
+
+void bx_buffer_fill(const bx_buffer *buffer, int byte, size_t first, size_t bytes)
+{
+    if (bytes == 0) return;
+    if (place != DEVICE) memset(at(buffer->exchanged, first), byte, bytes);
+    if (!buffer->device) return;
+    bx_device_get()->fill(at(buffer->device, first), byte, bytes);
+    bx_device_get()->sync();
+}
+
+void bx_buffer_fetch(const bx_buffer *buffer, size_t first, size_t bytes)
+{
+    if (!buffer->device || bytes == 0) return;
+    bx_device_get()->copy(at(buffer->host, first), at(buffer->device, first), bytes, BX_TO_HOST);
+    bx_device_get()->sync();
+}
+
+void bx_buffer_stage_out(const bx_buffer *buffer, size_t first, size_t bytes)
+{
+    if (bytes == 0) return;
+    bx_device_get()->copy(at(buffer->exchanged, first), at(buffer->device, first), bytes,
+                          BX_TO_HOST);
+    bx_device_get()->sync();
+}
+
+void bx_buffer_stage_in(const bx_buffer *buffer, size_t first, size_t bytes)
+{
+    if (bytes == 0) return;
+    bx_device_get()->copy(at(buffer->device, first), at(buffer->exchanged, first), bytes,
+                          BX_TO_DEVICE);
+}
+
+void bx_buffers_sync(void) { bx_device_get()->sync(); }
+
+void bx_buffers_inspect(bx_verification *verification)
+{
+    const bx_device *device = bx_device_get();
+    int elsewhere = 0;
+    if (!device) return;
+    for (const bx_buffer *b = all; b; b = b->next)
+        elsewhere += device->owns(b->exchanged) != (place == DEVICE);
+    bx_verification_check(verification, "work left on the device", !device->idle(), 0, "queues");
+    bx_verification_check(verification, "not in the memory asked for", elsewhere, 0, "buffers");
+}

@@ -1,0 +1,62 @@
+/* Buffers of messages (--buffers): in memory of the host, in that of a device, or staged, which is
+ * in a device's with a copy in the host's that MPI is given.
+ *
+ * A kernel makes and verifies content at `host`, gives MPI `exchanged`, and dereferences nothing
+ * else.  What only devices need does nothing to buffers of the host. */
+#pragma once
+
+#include "bx.h"
+
+typedef struct bx_buffer {
+    void *host, *exchanged;
+    void *device; /* NULL: buffers of the host */
+    size_t bytes;
+    struct bx_buffer *next; /* of all that there are */
+} bx_buffer;
+
+/* The options' values. */
+extern struct bx_buffer_options {
+    const char *place;
+    int64_t ranks_per_device;
+} bx_buffer_options;
+
+/* Those of a kernel that can, in its table. */
+/* clang-format off */
+#define BX_BUFFER_OPTIONS                                                                          \
+    {"buffers", "WHERE", "memory that messages lie in: host, device, or staged", BX_TEXT, 0, 0,    \
+     &bx_buffer_options.place},                                                                    \
+    {"ranks-per-device", "N", "refuse more ranks on a device (default: any number)", BX_INTEGER,   \
+     1, 1e6, &bx_buffer_options.ranks_per_device}
+/* clang-format on */
+
+/* Whether the options ask for staged buffers.  Local. */
+bool bx_buffers_are_staged(void);
+/* Claims `bytes` for the buffers of this rank, as bx_resources_claim_memory does, and opens its
+ * device where the options ask for one (device.h has the refusals).  Returns as bx_run_agree.
+ * Collective, once. */
+int bx_buffers_open(bx_run *run, double bytes, const char *sized_by);
+/* Whole pages of a buffer, which stays where it is; `name` must live as long.  Returns false where
+ * the host has no memory.  Local. */
+bool bx_buffer_create(bx_buffer *buffer, size_t bytes, const char *name);
+/* Nothing for a buffer that was not created.  Local. */
+void bx_buffer_free(bx_buffer *buffer);
+
+/* ---- around a step: all local, and done when they return ---- */
+
+/* Brings what the kernel has made, `bytes` from byte `first` on, to where it is sent from. */
+void bx_buffer_bring(const bx_buffer *buffer, size_t first, size_t bytes);
+/* Fills what is to arrive with a byte. */
+void bx_buffer_fill(const bx_buffer *buffer, int byte, size_t first, size_t bytes);
+/* Brings what has arrived to `host`. */
+void bx_buffer_fetch(const bx_buffer *buffer, size_t first, size_t bytes);
+/* Verifies that a step has left no work on the device, and that MPI was given memory of it.  The
+ * harness calls it when a sample's clock has stopped. */
+void bx_buffers_inspect(bx_verification *verification);
+
+/* ---- inside a step with staged buffers: all local ---- */
+
+/* Copies from the device what is to be sent; done when it returns. */
+void bx_buffer_stage_out(const bx_buffer *buffer, size_t first, size_t bytes);
+/* Copies what was received to the device; done at bx_buffers_sync. */
+void bx_buffer_stage_in(const bx_buffer *buffer, size_t first, size_t bytes);
+void bx_buffers_sync(void);

@@ -1,0 +1,153 @@
+"""Buffers on devices that are none: answers, refusals, faults.
+
+Usage: test_device.py PATTERNS UNIT_DEVICE [unittest arguments]
+"""
+
+import json
+import sys
+import unittest
+from pathlib import Path
+
+import kernel_run
+from fake_device import ORDERS, launch
+from kernel_run import Outcome
+
+PATTERNS = UNIT = ""
+# The runtimes: name of the library, version
+RUNTIMES = {
+    "cuda": ("libcudart.so.12", 12040),
+    "hip": ("libamdhip64.so.6", 60000000),
+    "hip5": ("libamdhip64.so.5", 50000000),
+}
+RANK = "${OMPI_COMM_WORLD_RANK:-$PMI_RANK}"
+
+
+def unit(ranks: int, buffers: str = "device", most: int = 0, before: str = "", **options: str):
+    """The unit test; `before` is what a shell of each rank does before it."""
+    command = f'{before} exec {UNIT} {buffers} {most} "$@"'
+    return launch("sh", ranks, "-c", command, "sh", **options)
+
+
+class Unit(unittest.TestCase):
+    """The functions by themselves."""
+
+    def devices(self, out: Outcome) -> dict:
+        self.assertEqual(out.code, 0, out.stdout + out.stderr)
+        (devices,) = json.loads(out.stdout)["devices"]
+        return devices
+
+    def test_every_runtime_in_every_order(self):
+        for runtime, (library, version) in RUNTIMES.items():
+            for buffers in ("device", "staged"):
+                for order in ORDERS if runtime == "cuda" else ORDERS[:1]:
+                    with self.subTest(runtime=runtime, buffers=buffers, order=order):
+                        out = unit(1, buffers, runtime=runtime, FAKE_ORDER=order)
+                        devices = self.devices(out)
+                        self.assertEqual(devices["library"], library)
+                        self.assertEqual(devices["runtime"], version)
+
+    def test_ranks_take_devices_in_turn(self):
+        for ranks in (2, 3, 4):
+            devices = self.devices(unit(ranks, most=2))
+            self.assertEqual(devices["name"], "Fake device")
+            self.assertEqual([rank["rank"] for rank in devices["ranks"]], list(range(ranks)))
+            for rank in devices["ranks"]:
+                number = 1 + rank["rank"] % 2
+                self.assertEqual(rank["id"], f"0000:0{number}:00.0/{16 * f'0{number}'}")
+
+    def test_each_rank_sees_its_own_device_alone(self):
+        devices = self.devices(unit(2, before=f"FAKE_FIRST={RANK}", most=1, FAKE_DEVICES="1"))
+        self.assertEqual(len({rank["id"] for rank in devices["ranks"]}), 2)
+
+    def test_library_of_mpi_comes_first(self):
+        devices = self.devices(unit(1, loaded="hip"))
+        self.assertEqual(devices["library"], "libamdhip64.so.6")
+
+    def test_staged_needs_no_aware_mpi(self):
+        self.assertIsNone(self.devices(unit(1, "staged", aware=False))["aware"])
+
+    def test_who_says_that_mpi_is_aware(self):
+        devices = self.devices(unit(1, AWARE_SAYS="cray", MPICH_GPU_SUPPORT_ENABLED="1"))
+        self.assertEqual(devices["aware"], "MPICH_GPU_SUPPORT_ENABLED is 1")
+        out = unit(1, AWARE_SAYS="kinds")
+        if out.code == 2:
+            self.skipTest("this library is older than MPI 4")
+        self.assertEqual(self.devices(out)["aware"], "mpi_memory_alloc_kinds has cuda")
+        self.assertEqual(unit(1, runtime="hip", AWARE_SAYS="kinds").code, 2)
+
+
+class Refusals(unittest.TestCase):
+    """One line each, before anything is measured."""
+
+    def refused(self, line: str, out: Outcome, code: int = 2) -> None:
+        with self.subTest(line=line):
+            self.assertEqual(out.code, code, out.stdout + out.stderr)
+            (own,) = [text for text in out.stderr.splitlines() if text.startswith("bisection-")]
+            self.assertRegex(own, line)
+
+    def test_no_device(self):
+        rank = r"bisection-unit: --buffers device: rank 0 on host \S+: "
+        self.refused(
+            rank + r"no runtime library is found: neither libcudart.so.11.0, .12, .13 nor "
+            r"libamdhip64.so.5, .6, .7$",
+            unit(2, runtime="none"),
+        )
+        hidden = {"FAKE_DEVICES": "0", "CUDA_VISIBLE_DEVICES": "7", "ROCR_VISIBLE_DEVICES": "7"}
+        without = r"this host has no driver of a device: error \d+, as asked for$"
+        invisible = r"no device is visible, (CUDA|ROCR)_VISIBLE_DEVICES is 7$"
+        self.refused(rank + "libcudart.so.12: " + invisible, unit(2, **hidden))
+        self.refused(rank + "libcudart.so.12: " + without, unit(2, FAKE_FAIL="driver"))
+        reason = invisible if Path("/dev/kfd").exists() else without
+        self.refused(rank + "libamdhip64.so.5: " + reason, unit(2, runtime="hip5", **hidden))
+        self.refused(
+            r"--buffers staged: rank 1 on host \S+: libcudart.so.12: no device is visible, "
+            r"CUDA_VISIBLE_DEVICES is not set",
+            unit(2, "staged", before=f"FAKE_DEVICES=$((1 - {RANK}))"),
+        )
+
+    def test_too_few_devices(self):
+        self.refused(
+            r"--buffers device: 2 ranks of host \S+ are on device 0000:01:00.0/\w+, more than "
+            r"--ranks-per-device 1$",
+            unit(3, most=1),
+        )
+        self.refused(
+            r"ranks 0 and 1 of host \S+ share device 0000:01:00.0/\w+, while another has none$",
+            unit(2, before=f"FAKE_FIRST=-{RANK}"),
+        )
+        self.refused(
+            r"ranks 0 and 2 of host \S+ share device \S+, while another has fewer ranks$",
+            unit(4, before=f"FAKE_FIRST=$(({RANK} / 3))", FAKE_DEVICES="1"),
+        )
+
+    def test_too_little_memory(self):
+        """400,000 B for each rank, of whom two are on the first device."""
+        out = unit(3, FAKE_FREE="799999")
+        device = r"device 0000:01:00.0/\w+ of host \S+"
+        self.refused(rf"needs 0.000745 GiB on {device}, which has 0.000745 GiB free$", out)
+        self.assertEqual(unit(3, FAKE_FREE="800000").code, 0)
+        self.assertEqual(unit(2, FAKE_FREE="400000").code, 0)
+
+    def test_mpi_is_not_aware(self):
+        line = r"--buffers device: MPI does not take addresses of a device: "
+        asked = r"(it has no MPIX_Query_cuda_support\(\)|MPIX_Query_cuda_support\(\) is 0)$"
+        self.refused(line + asked, unit(1, aware=False))
+        self.refused(line + r"MPIX_Query_cuda_support\(\) is 0$", unit(2, AWARE_SAYS="no"))
+        self.refused(
+            line + r"MPIX_Query_hip_support\(\) is 0$", unit(1, runtime="hip", AWARE_SAYS="no")
+        )
+        cray = line + "MPICH_GPU_SUPPORT_ENABLED is "
+        self.refused(cray + "not set$", unit(1, AWARE_SAYS="cray"))
+        self.refused(cray + "0$", unit(1, AWARE_SAYS="cray", MPICH_GPU_SUPPORT_ENABLED="0"))
+
+    def test_calls_that_fail(self):
+        line = r"bisection-unit: rank 0 on host \S+: libcudart.so.12: "
+        out = unit(1, FAKE_FAIL="cudaMalloc")
+        self.refused(line + "Malloc failed: error 2, out of memory$", out, 3)
+        out = unit(1, FAKE_FAIL="cudaStreamSynchronize")
+        self.refused(line + "StreamSynchronize failed: error 700, as asked for$", out, 3)
+
+
+if __name__ == "__main__":
+    PATTERNS, UNIT = sys.argv[1:3]
+    kernel_run.main(*sys.argv[3:])
