@@ -56,47 +56,48 @@ void bx_buffer_free(bx_buffer *buffer)
     bx_device_release(buffer->device);
 }
 
-static void *at(void *memory, size_t first) { return (char *)memory + first; }
-
-void bx_buffer_bring(const bx_buffer *buffer, size_t first, size_t bytes)
+/* The same place on the device. */
+static void *on_device(const bx_buffer *buffer, const void *at)
 {
-    if (!buffer->device || bytes == 0) return;
-    bx_device_get()->copy(at(buffer->device, first), at(buffer->host, first), bytes, BX_TO_DEVICE);
+    return (char *)buffer->device + ((const char *)at - (const char *)buffer->exchanged);
+}
+
+static void copy(void *to, const void *from, size_t bytes, bx_way way)
+{
+    if (bytes == 0) return;
+    bx_device_get()->copy(to, from, bytes, way);
     bx_device_get()->sync();
 }
 
-void bx_buffer_fill(const bx_buffer *buffer, int byte, size_t first, size_t bytes)
+void bx_buffer_bring(const bx_buffer *buffer, const void *at, size_t bytes)
 {
-    if (bytes == 0) return;
-    if (place != DEVICE) memset(at(buffer->exchanged, first), byte, bytes);
     if (!buffer->device) return;
-    bx_device_get()->fill(at(buffer->device, first), byte, bytes);
-    bx_device_get()->sync();
+    copy(on_device(buffer, at), bx_buffer_host(buffer, at), bytes, BX_TO_DEVICE);
 }
 
-void bx_buffer_fetch(const bx_buffer *buffer, size_t first, size_t bytes)
+void bx_buffer_fill(const bx_buffer *buffer, int byte, void *at, size_t bytes)
 {
+    if (place != DEVICE) memset(at, byte, bytes);
     if (!buffer->device || bytes == 0) return;
-    bx_device_get()->copy(at(buffer->host, first), at(buffer->device, first), bytes, BX_TO_HOST);
+    bx_device_get()->fill(on_device(buffer, at), byte, bytes);
     bx_device_get()->sync();
 }
 
-void bx_buffer_stage_out(const bx_buffer *buffer, size_t first, size_t bytes)
+void bx_buffer_fetch(const bx_buffer *buffer, const void *at, size_t bytes)
 {
-    if (bytes == 0) return;
-    bx_device_get()->copy(at(buffer->exchanged, first), at(buffer->device, first), bytes,
-                          BX_TO_HOST);
-    bx_device_get()->sync();
+    if (!buffer->device) return;
+    copy(bx_buffer_host(buffer, at), on_device(buffer, at), bytes, BX_TO_HOST);
 }
 
-void bx_buffer_stage_in(const bx_buffer *buffer, size_t first, size_t bytes)
+void bx_buffer_stage_out(const bx_buffer *buffer, void *at, size_t bytes)
 {
-    if (bytes == 0) return;
-    bx_device_get()->copy(at(buffer->device, first), at(buffer->exchanged, first), bytes,
-                          BX_TO_DEVICE);
+    copy(at, on_device(buffer, at), bytes, BX_TO_HOST);
 }
 
-void bx_buffers_sync(void) { bx_device_get()->sync(); }
+void bx_buffer_stage_in(const bx_buffer *buffer, const void *at, size_t bytes)
+{
+    copy(on_device(buffer, at), at, bytes, BX_TO_DEVICE);
+}
 
 void bx_buffers_inspect(bx_verification *verification)
 {

@@ -41,22 +41,27 @@ bool bx_buffer_create(bx_buffer *buffer, size_t bytes, const char *name);
 /* Nothing for a buffer that was not created.  Local. */
 void bx_buffer_free(bx_buffer *buffer);
 
-/* ---- around a step: all local, and done when they return ---- */
+/* ---- around a step, all local and done when they return: `bytes` from `at` on, an address at
+ * `exchanged` ---- */
 
-/* Brings what the kernel has made, `bytes` from byte `first` on, to where it is sent from. */
-void bx_buffer_bring(const bx_buffer *buffer, size_t first, size_t bytes);
-/* Fills what is to arrive with a byte. */
-void bx_buffer_fill(const bx_buffer *buffer, int byte, size_t first, size_t bytes);
+/* The same place at `host`. */
+static inline void *bx_buffer_host(const bx_buffer *buffer, const void *at)
+{
+    return (char *)buffer->host + ((const char *)at - (const char *)buffer->exchanged);
+}
+/* Brings what the kernel has made at `host` to where it is sent from. */
+void bx_buffer_bring(const bx_buffer *buffer, const void *at, size_t bytes);
+/* Fills with a byte what is to arrive; `host` only where it is the same. */
+void bx_buffer_fill(const bx_buffer *buffer, int byte, void *at, size_t bytes);
 /* Brings what has arrived to `host`. */
-void bx_buffer_fetch(const bx_buffer *buffer, size_t first, size_t bytes);
-/* Verifies that a step has left no work on the device, and that MPI was given memory of it.  The
- * harness calls it when a sample's clock has stopped. */
+void bx_buffer_fetch(const bx_buffer *buffer, const void *at, size_t bytes);
+/* Verifies that a step has left no work on the device, and that MPI is given the memory asked for.
+ * The harness calls it when a sample's clock has stopped. */
 void bx_buffers_inspect(bx_verification *verification);
 
-/* ---- inside a step with staged buffers: all local ---- */
+/* ---- inside a step with staged buffers, the same ---- */
 
-/* Copies from the device what is to be sent; done when it returns. */
-void bx_buffer_stage_out(const bx_buffer *buffer, size_t first, size_t bytes);
-/* Copies what was received to the device; done at bx_buffers_sync. */
-void bx_buffer_stage_in(const bx_buffer *buffer, size_t first, size_t bytes);
-void bx_buffers_sync(void);
+/* Copies from the device what is to be sent. */
+void bx_buffer_stage_out(const bx_buffer *buffer, void *at, size_t bytes);
+/* Copies to the device what was received. */
+void bx_buffer_stage_in(const bx_buffer *buffer, const void *at, size_t bytes);

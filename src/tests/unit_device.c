@@ -32,6 +32,8 @@ static bool is_filled(const void *memory, int byte, size_t bytes)
     return true;
 }
 
+static void *part(const bx_buffer *buffer) { return (char *)buffer->exchanged + FIRST; }
+
 /* What is made comes back, in its place alone. */
 static void test_there_and_back(void)
 {
@@ -39,20 +41,20 @@ static void test_there_and_back(void)
     CHECK(sent.bytes >= BYTES && sent.device && sent.device != sent.host);
     CHECK((sent.exchanged == sent.device) != staged && sent.exchanged != sent.host);
     for (size_t i = 0; i < BYTES; i++) host[i] = (unsigned char)(i % 251);
-    bx_buffer_bring(&sent, 0, BYTES);
+    bx_buffer_bring(&sent, sent.exchanged, BYTES);
     memset(host, 1, BYTES);
-    bx_buffer_fill(&sent, 7, FIRST, PART);
-    bx_buffer_fill(&sent, 7, FIRST, 0);
-    bx_buffer_fetch(&sent, 0, BYTES);
+    bx_buffer_fill(&sent, 7, part(&sent), PART);
+    bx_buffer_fill(&sent, 7, part(&sent), 0);
+    bx_buffer_fetch(&sent, sent.exchanged, BYTES);
     long wrong = 0;
     for (size_t i = 0; i < BYTES; i++)
         wrong += host[i] != (i >= FIRST && i < FIRST + PART ? 7 : i % 251);
     CHECK(wrong == 0);
-    memset(host, 9, PART);
-    bx_buffer_bring(&sent, FIRST, PART); /* another part of the host's */
-    memset(host + FIRST, 2, PART);
-    bx_buffer_fetch(&sent, FIRST, PART);
-    CHECK(is_filled(host + FIRST, 7, PART));
+    memset(host, 9, BYTES);
+    bx_buffer_bring(&sent, part(&sent), PART);
+    memset(host, 2, BYTES);
+    bx_buffer_fetch(&sent, part(&sent), PART);
+    CHECK(is_filled(host + FIRST, 9, PART) && is_filled(host, 2, FIRST));
 }
 
 /* Work that is queued is not done, and is seen. */
@@ -63,32 +65,32 @@ static void test_queue(void)
     bx_buffers_inspect(&idle);
     CHECK(idle.count == 2 && failed(&idle) == 0);
     memset(sent.host, 3, PART);
-    bx_buffer_fill(&received, 4, 0, PART);
+    bx_buffer_fill(&received, 4, received.exchanged, PART);
     device->copy(received.device, sent.host, PART, BX_TO_DEVICE);
     if (late) memset(sent.host, 5, PART); /* which is copied then */
     bx_buffers_inspect(&busy);
     CHECK((failed(&busy) == 1) == late || !device->idle());
     device->sync();
     CHECK(device->idle());
-    bx_buffer_fetch(&received, 0, PART);
+    bx_buffer_fetch(&received, received.exchanged, PART);
     CHECK(is_filled(received.host, late ? 5 : 3, PART));
 }
 
 static void test_staging(void)
 {
     if (!staged) return;
-    memset(sent.host, 11, PART);
-    bx_buffer_bring(&sent, 0, PART);
-    memset(sent.exchanged, 0, PART);
-    bx_buffer_stage_out(&sent, 0, PART);
-    CHECK(is_filled(sent.exchanged, 11, PART));
-    bx_buffer_fill(&received, 12, 0, PART);
-    CHECK(is_filled(received.exchanged, 12, PART)); /* nothing old is there */
-    memset(received.exchanged, 13, PART);
-    bx_buffer_stage_in(&received, 0, PART);
-    bx_buffers_sync();
-    bx_buffer_fetch(&received, 0, PART);
-    CHECK(is_filled(received.host, 13, PART));
+    memset((char *)sent.host + FIRST, 11, PART);
+    bx_buffer_bring(&sent, part(&sent), PART);
+    memset(sent.exchanged, 0, BYTES);
+    bx_buffer_stage_out(&sent, part(&sent), PART);
+    CHECK(is_filled(part(&sent), 11, PART));
+    bx_buffer_fill(&received, 12, part(&received), PART);
+    CHECK(is_filled(part(&received), 12, PART)); /* nothing old is there */
+    memset(part(&received), 13, PART);
+    bx_buffer_stage_in(&received, part(&received), PART);
+    CHECK(bx_device_get()->idle());
+    bx_buffer_fetch(&received, part(&received), PART);
+    CHECK(is_filled((char *)received.host + FIRST, 13, PART));
 }
 
 static void test_owner(void)
