@@ -63,6 +63,7 @@ typedef struct {
         aggresses; /* whether the roles share nodes; this rank's role in this cycle */
     bx_party party;
     uint64_t *memory;          /* of both buffers */
+    size_t victim_words;       /* of a buffer, for an exchange of victims */
     double *seconds, *slowest; /* [room] of the exchanges of a window */
     size_t room;
     int64_t cycles[METHODS];                                   /* so far */
@@ -93,7 +94,8 @@ static int setup(bx_run *run, void **state)
     MPI_Comm_size(c->world, &c->size);
     MPI_Comm_rank(bx_run_node_comm(run), &c->local);
     c->node = bx_run_node_of(run)[c->rank];
-    size_t words[2] = {bx_victims_words(c->size), bx_aggressors_words(c->size)};
+    c->victim_words = bx_victims_words(c->size);
+    size_t words[2] = {BATCH * c->victim_words, bx_aggressors_words(c->size)};
     c->party.words = words[words[1] > words[0]];
     double bytes = 2.0 * (double)c->party.words * sizeof(uint64_t);
     int code = bx_resources_claim_memory(run, bytes, "the buffers");
@@ -105,8 +107,6 @@ static int setup(bx_run *run, void **state)
     size_t peers = (size_t)(c->size > BX_GRID_SIDES ? c->size : BX_GRID_SIDES);
     BX_ALLOC(peers, c->party.counts, c->party.offsets);
     BX_ALLOC(BX_CONGESTION_SLOTS, c->party.requests);
-    c->party.sent = c->memory;
-    c->party.received = c->memory + c->party.words;
     return BX_OK;
 }
 
@@ -172,6 +172,40 @@ static void run_aggressor(congestion *c, const bx_aggressor *aggressor, MPI_Requ
     *seconds = MPI_Wtime() - start;
 }
 
+/* Directs the party to its memory for one exchange of a batch; the content is that of generation
+ * `before` + 1 + i. */
+static void turn_to(congestion *c, uint64_t before, int i)
+{
+    c->party.generation = before + 1 + (uint64_t)i;
+    c->party.sent = c->memory + (size_t)i * c->victim_words;
+    c->party.received = c->party.sent + c->party.words;
+}
+
+/* One batch of a victim's exchanges, seconds[BATCH]; returns the wrong bytes.  Each exchange has
+ * memory of its own: all are written before the first and compared after the last.  Ranks enter the
+ * batch together, however long they write.  PMPI: that is no exchange of the victim's. */
+static double run_batch(congestion *c, const bx_victim *victim, double *seconds)
+{
+    double wrong = 0;
+    uint64_t before = c->party.generation;
+    for (int i = 0; i < BATCH; i++) {
+        turn_to(c, before, i);
+        victim->prepare(&c->party);
+    }
+    PMPI_Barrier(c->party.comm);
+    for (int i = 0; i < BATCH; i++) {
+        turn_to(c, before, i);
+        double start = MPI_Wtime();
+        victim->exchange(&c->party);
+        seconds[i] = MPI_Wtime() - start;
+    }
+    for (int i = 0; i < BATCH; i++) {
+        turn_to(c, before, i);
+        wrong += victim->wrong(&c->party);
+    }
+    return wrong;
+}
+
 /* Repeats a victim's exchange for `seconds`, after a quarter of them to warm up; returns how many
  * are in c->seconds. */
 static size_t run_victim(congestion *c, const bx_victim *victim, double seconds, double *wrong)
@@ -184,14 +218,7 @@ static size_t run_victim(congestion *c, const bx_victim *victim, double seconds,
             c->seconds = bx_memory_grow(c->seconds, c->room, sizeof *c->seconds);
             c->slowest = bx_memory_grow(c->slowest, c->room, sizeof *c->slowest);
         }
-        for (int i = 0; i < BATCH; i++) {
-            c->party.generation++;
-            victim->prepare(&c->party);
-            double start = MPI_Wtime();
-            victim->exchange(&c->party);
-            c->seconds[count + (size_t)i] = MPI_Wtime() - start;
-            *wrong += victim->wrong(&c->party);
-        }
+        *wrong += run_batch(c, victim, c->seconds + count);
         if (warm) count += BATCH;
         int over = MPI_Wtime() > until;
         PMPI_Bcast(&over, 1, MPI_INT, 0, c->party.comm); /* no exchange of the victim's */
@@ -355,6 +382,8 @@ static window measure(congestion *c, size_t method, int kind, double seconds)
     c->party.generation = (uint64_t)kind << 40;
     c->party.round = 0;
     c->party.wrong = 0;
+    c->party.sent = c->memory;
+    c->party.received = c->memory + c->party.words;
     if (c->aggresses && kind < AGGRESSORS) aggressors[kind]->prepare(&c->party);
     MPI_Barrier(c->world);
     double start = MPI_Wtime();

@@ -11,7 +11,7 @@ typedef struct {
     uint64_t seed, generation; /* of the content: each exchange of victims has its own */
     uint64_t round;            /* of aggressors, from 1; in the first word of each block */
     double wrong;              /* bytes, that aggressors have seen in their rounds */
-    uint64_t *sent, *received; /* [words] */
+    uint64_t *sent, *received; /* [words]; of victims, for one exchange of a batch */
     size_t words;
     int *counts, *offsets; /* [size] words */
     MPI_Request *requests; /* [BX_CONGESTION_SLOTS] */
@@ -20,7 +20,7 @@ typedef struct {
 enum { BX_CONGESTION_SLOTS = 32 };  /* messages under way at one rank at most */
 enum { BX_CONGESTION_FACE = 8192 }; /* words: 64 KiB, of a halo and of aggressors */
 
-/* Words of a party's two buffers, of `size` ranks at most. */
+/* Words of a party's two buffers, of `size` ranks at most; of victims for one exchange. */
 size_t bx_victims_words(int size);
 size_t bx_aggressors_words(int size);
 

@@ -62,6 +62,7 @@ typedef struct {
 
 static int64_t node_bytes = 32 << 20, round_limit, samples = 5;
 static const char *mode_name = "thin", *switches_path;
+static bool cold;
 
 #define CALLS "Sendrecv Send Recv Isend Irecv Waitall Barrier Bcast Gather Reduce"
 static const bx_choice methods[] = {
@@ -172,6 +173,7 @@ static int setup(bx_run *run, void **state)
     double needed = p->line.local < p->line.talker_count ? 2 * (double)bytes : 0;
     if (p->rank == 0) needed += 8 * (double)(records * sizeof *p->records); /* and to judge them */
     code = bx_resources_claim_memory(run, needed, "--bytes: two buffers, --rounds: the matrix");
+    if (code == BX_OK && cold) code = bx_cold_open(run);
     if (code != BX_OK) return code;
     int most_meetings = p->nodes / 2 > MEETINGS_AGAIN ? p->nodes / 2 : MEETINGS_AGAIN;
     BX_ALLOC((size_t)most_meetings, p->meetings);
@@ -544,6 +546,7 @@ static void teardown(void *state)
     bx_pairs_switches_free(&p->switches);
     BX_FREE(p->line.sent, p->line.received, p->seats, p->meetings, p->accounts, p->records,
             p->matrix_path);
+    bx_cold_close();
 }
 
 const bx_kernel *bx_kernel_get(void)
@@ -565,6 +568,8 @@ const bx_kernel *bx_kernel_get(void)
          BX_INTEGER, WORD, 1 << 30, &node_bytes},
         {"samples", "N", "samples of each value of a pair, whose median counts", BX_INTEGER, 1,
          1000, &samples},
+        {"cold", NULL, "no cache has what is sent, or where it arrives, when a sample begins",
+         BX_FLAG, 0, 0, &cold},
     };
     static const int64_t sampling[] = {1, 1, 0};
     static const bx_kernel kernel = {

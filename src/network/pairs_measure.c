@@ -53,6 +53,7 @@ static double sample_transfer(talk *t, int kind)
     int count = 0, words = (int)line->words;
     if (sends)
         for (size_t w = 0; w < line->words; w++) line->sent[w] = word(t->mine, w);
+    bx_cold_sweep();
     MPI_Barrier(line->talkers);
     if (receives)
         MPI_Irecv(line->received, words, MPI_UINT64_T, t->peer, TAG_CONTENT, line->column,

@@ -28,8 +28,9 @@ typedef struct {
     uint64_t ended;        /* blocks of steps */
     int words;             /* of a block */
     int count;             /* exchanges in a step */
-    uint64_t *sent;        /* [count][sent_blocks][words] */
-    uint64_t *received;    /* [count][received_blocks][words] */
+    int sets, set;         /* of blocks; which one is this step's: with --cold each has its own */
+    uint64_t *sent;        /* [sets][count][sent_blocks][words] */
+    uint64_t *received;    /* [sets][count][received_blocks][words] */
     size_t capacity;       /* bytes of each of these buffers */
     int sent_blocks, received_blocks;
     int *to, *from;        /* [blocks] the rank that a block goes to, comes from; see bx_pattern */
@@ -89,14 +90,19 @@ extern const size_t bx_pattern_count;
 
 /* ---- for patterns (all local) ---- */
 
+/* The number of an exchange among those of all sets. */
+static inline size_t bx_pattern_number(const bx_patterns *s, int number)
+{
+    return (size_t)s->set * (size_t)s->count + (size_t)number;
+}
 /* The first block of an exchange in a buffer. */
 static inline uint64_t *bx_pattern_sent(const bx_patterns *s, int number)
 {
-    return &s->sent[(size_t)number * (size_t)s->sent_blocks * (size_t)s->words];
+    return &s->sent[bx_pattern_number(s, number) * (size_t)s->sent_blocks * (size_t)s->words];
 }
 static inline uint64_t *bx_pattern_received(const bx_patterns *s, int number)
 {
-    return &s->received[(size_t)number * (size_t)s->received_blocks * (size_t)s->words];
+    return &s->received[bx_pattern_number(s, number) * (size_t)s->received_blocks * (size_t)s->words];
 }
 
 /* Adds a block to a route; a rank of MPI_PROC_NULL adds none. */

@@ -227,7 +227,7 @@ static void route_across(bx_patterns *s)
 static void exchange_put(const bx_patterns *s, int number)
 {
     if (s->sent_blocks == 0) return;
-    MPI_Aint offset = (MPI_Aint)number * s->words;
+    MPI_Aint offset = (MPI_Aint)bx_pattern_number(s, number) * s->words;
     MPI_Put(bx_pattern_sent(s, number), s->words, MPI_UINT64_T, s->to[0], offset, s->words,
             MPI_UINT64_T, s->windows[1]);
     MPI_Win_flush(s->to[0], s->windows[1]);
@@ -236,7 +236,7 @@ static void exchange_put(const bx_patterns *s, int number)
 static void exchange_get(const bx_patterns *s, int number)
 {
     if (s->received_blocks == 0) return;
-    MPI_Aint offset = (MPI_Aint)number * s->words;
+    MPI_Aint offset = (MPI_Aint)bx_pattern_number(s, number) * s->words;
     MPI_Get(bx_pattern_received(s, number), s->words, MPI_UINT64_T, s->from[0], offset, s->words,
             MPI_UINT64_T, s->windows[0]);
     MPI_Win_flush(s->from[0], s->windows[0]);

@@ -14,6 +14,7 @@ enum { BANDWIDTH_FROM = 32768 };                  /* B; the time of shorter bloc
 static int64_t smallest = 8, largest = 4 << 20; /* B */
 static int64_t memory = 64;                     /* MiB */
 static double adapter_rate;                     /* Gbit/s of a node; 0: unknown */
+static bool cold;
 
 static const bx_choice *methods;
 static int *most_blocks;    /* [method] of any rank, to be sent or to be received */
@@ -110,9 +111,9 @@ static uint64_t word_expected(const bx_patterns *s, uint64_t key, int word, uint
     return ranks * value + ranks * (ranks - 1) / 2 * (bx_random_hash(~key, (uint64_t)word) | 1);
 }
 
-static uint64_t stamp_of(const bx_patterns *s)
+static uint64_t stamp_of(const bx_patterns *s, uint64_t number)
 {
-    return bx_random_hash(~bx_run_seed(s->run), generation);
+    return bx_random_hash(~bx_run_seed(s->run), number);
 }
 
 static uint64_t key_sent(const bx_patterns *s, int block, int number)
@@ -137,6 +138,22 @@ static void lay_route(bx_patterns *s, size_t method)
     s->pattern->route(s);
 }
 
+/* New stamps in the set, and nothing where a block is to arrive. */
+static void arm(bx_patterns *s, uint64_t stamp)
+{
+    int last = s->words - 1;
+    for (int number = 0; number < s->count; number++)
+        for (int b = 0; b < s->sent_blocks; b++) {
+            uint64_t key = key_sent(s, b, number);
+            uint64_t *block = bx_pattern_sent(s, number) + (size_t)b * (size_t)s->words;
+            block[0] = word_sent(s, key, 0) + stamp;
+            block[last] = word_sent(s, key, last) + stamp;
+        }
+    size_t blocks = (size_t)s->count * (size_t)s->received_blocks;
+    memset(bx_pattern_received(s, 0), 0xa5, blocks * (size_t)s->words * BX_WORD);
+}
+
+/* With --cold all sets are made ready here, and no step finds its own in a cache. */
 static void begin(void *state, size_t method, size_t point)
 {
     bx_patterns *s = state;
@@ -149,30 +166,25 @@ static void begin(void *state, size_t method, size_t point)
         /* of a block per rank: memory bounds them */
         s->offsets[rank] = s->received_blocks == s->size ? rank * s->words : 0;
     }
-    for (int number = 0; number < s->count; number++)
-        for (int b = 0; b < s->sent_blocks; b++) {
-            uint64_t key = key_sent(s, b, number);
-            uint64_t *block = bx_pattern_sent(s, number) + (size_t)b * (size_t)s->words;
-            for (int w = 0; w < s->words; w++) block[w] = word_sent(s, key, w);
-        }
+    for (s->set = 0; s->set < s->sets; s->set++) {
+        for (int number = 0; number < s->count; number++)
+            for (int b = 0; b < s->sent_blocks; b++) {
+                uint64_t key = key_sent(s, b, number);
+                uint64_t *block = bx_pattern_sent(s, number) + (size_t)b * (size_t)s->words;
+                for (int w = 0; w < s->words; w++) block[w] = word_sent(s, key, w);
+            }
+        if (cold) arm(s, stamp_of(s, generation + 1 + (uint64_t)s->set));
+    }
+    s->set = -1;
+    bx_cold_sweep();
 }
 
-/* New stamps, and nothing where a block is to arrive. */
 static void prepare(void *state, size_t method, size_t point)
 {
     bx_patterns *s = state;
     generation++;
-    uint64_t stamp = stamp_of(s);
-    int last = s->words - 1;
-    for (int number = 0; number < s->count; number++)
-        for (int b = 0; b < s->sent_blocks; b++) {
-            uint64_t key = key_sent(s, b, number);
-            uint64_t *block = bx_pattern_sent(s, number) + (size_t)b * (size_t)s->words;
-            block[0] = word_sent(s, key, 0) + stamp;
-            block[last] = word_sent(s, key, last) + stamp;
-        }
-    size_t blocks = (size_t)s->count * (size_t)s->received_blocks;
-    memset(s->received, 0xa5, blocks * (size_t)s->words * BX_WORD);
+    s->set = (s->set + 1) % s->sets;
+    if (!cold) arm(s, stamp_of(s, generation));
     if (s->pattern->one_sided) bx_window_sync(s->comm, s->windows, 2);
 }
 
@@ -187,7 +199,7 @@ static void inspect(void *state, size_t method, size_t point, bx_verification *v
 {
     bx_patterns *s = state;
     if (s->pattern->one_sided) bx_window_sync(s->comm, s->windows, 2);
-    uint64_t stamp = stamp_of(s);
+    uint64_t stamp = stamp_of(s, generation);
     double wrong = 0;
     for (int number = 0; number < s->count; number++)
         for (int b = 0; b < s->received_blocks; b++) {
@@ -407,7 +419,11 @@ static int setup(bx_run *run, void **state)
     BX_ALLOC(2 * (size_t)BX_WINDOW, s->requests);
     bool one_sided = false;
     double bytes = find_sizes(s, &one_sided);
-    int code = bx_resources_claim_memory(run, 2 * bytes, "--memory: two buffers for each rank");
+    s->sets = cold ? (int)bx_run_block_steps(run) : 1;
+    bytes *= s->sets;
+    int code = cold ? bx_cold_open(run) : BX_OK;
+    if (code == BX_OK)
+        code = bx_resources_claim_memory(run, 2 * bytes, "--memory: two buffers for each rank");
     if (code != BX_OK) return code;
     s->capacity = bx_memory_whole_pages((size_t)bytes);
     s->sent = bx_memory_alloc_pages(s->capacity);
@@ -467,6 +483,7 @@ static void teardown(void *state)
 {
     bx_patterns *s = state;
     for (int i = 0; i < 2; i++) bx_window_close(&s->windows[i]);
+    bx_cold_close();
     BX_FREE(s->sent, s->received, s->unit_first, s->order, s->place, s->to, s->from, s->counts,
             s->offsets, s->requests);
 }
@@ -483,6 +500,9 @@ const bx_kernel *bx_kernel_get(void)
          &largest},
         {"memory", "MIB", "buffers of a rank at most; larger blocks are left out", BX_INTEGER, 1,
          16384, &memory},
+        {"cold", NULL,
+         "no cache has what a step exchanges: each of a block has buffers of its own, of --memory",
+         BX_FLAG, 0, 0, &cold},
         {"adapter-rate", "GBIT/S",
          "one way, of all adapters of a node; 0: as the operating system names it", BX_REAL, 0, 1e6,
          &adapter_rate},

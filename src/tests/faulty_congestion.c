@@ -1,11 +1,32 @@
 /* MPI that flips a bit in what arrives, of the exchange that BX_FAULT names, from its call number
  * BX_FAULT_FROM on; with BX_FAULT_ONCE in that call alone.  The files of the kernel are compiled to
- * call these. */
+ * call these.
+ *
+ * With BX_FAULT=slow MPI_Wtime is a made-up clock, which no other process disturbs.  Each rank takes
+ * a time of its own, of seconds, to write what it sends. */
 #include "faulty.h"
 
 #include <mpi.h>
 
-static void *last; /* where the last message that was asked for arrives */
+static void *last;         /* where the last message that was asked for arrives */
+static MPI_Comm last_comm; /* and among whom */
+static double clock_now;   /* s, made up */
+
+double bx_faulty_clock(void) { return faulty("slow") ? clock_now += 1e-5 : PMPI_Wtime(); }
+
+void *bx_faulty_clear(void *memory, int byte, size_t count)
+{
+    int rank;
+    MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+    clock_now += 1 + rank;
+    return memset(memory, byte, count);
+}
+
+/* Ranks that wait for each other go on when the last has come.  Returns MPI_SUCCESS. */
+int bx_faulty_barrier(MPI_Comm comm)
+{
+    return PMPI_Allreduce(MPI_IN_PLACE, &clock_now, 1, MPI_DOUBLE, MPI_MAX, comm);
+}
 
 static void arrived(const char *exchange, void *buffer)
 {
@@ -18,6 +39,7 @@ int bx_faulty_allreduce(const void *sent, void *received, int count, MPI_Datatyp
 {
     int code = MPI_Allreduce(sent, received, count, type, op, comm);
     arrived("allreduce", received);
+    bx_faulty_barrier(comm);
     return code;
 }
 
@@ -28,6 +50,7 @@ int bx_faulty_alltoallv(const void *sent, const int *counts, const int *offsets,
     int code = MPI_Alltoallv(sent, counts, offsets, type, received, their_counts, their_offsets,
                              their_type, comm);
     arrived("alltoallv", received);
+    bx_faulty_barrier(comm);
     return code;
 }
 
@@ -51,6 +74,7 @@ int bx_faulty_irecv(void *buffer, int count, MPI_Datatype type, int from, int ta
                     MPI_Request *request)
 {
     last = buffer;
+    last_comm = comm;
     return MPI_Irecv(buffer, count, type, from, tag, comm, request);
 }
 
@@ -58,6 +82,7 @@ int bx_faulty_halo(int count, MPI_Request *requests, MPI_Status *statuses)
 {
     int code = MPI_Waitall(count, requests, statuses);
     arrived("halo", last);
+    bx_faulty_barrier(last_comm);
     return code;
 }
 

@@ -63,7 +63,7 @@ FOURFOLD = (256, 1024, 4096)
 NODES, ROOTS = (32, 96, 256), (16, 64, 256)
 OF_EIGHT = (66, 130, 258)  # have eight divisors each: npar has a state for every choice of NPAR
 BEYOND = (400, 600, 900)  # more than the pairs of patches: each rank has one at most
-METHODS = ("alltoallv", "p2p", "overlap", "direct", "shm", "shm-padded", "leaders",
+METHODS = ("alltoallv", "p2p", "overlap", "overlap-poll", "direct", "shm", "shm-padded", "leaders",
            "gather-scatter", "alltoallw", "padded")  # fmt: skip
 # What is exchanged are three buffers of a block for every rank.
 PADDED = {"padded": 100}

@@ -69,6 +69,17 @@ class Windows(unittest.TestCase):
         assert_refused(self, out, 3, "--window")
 
 
+class Clock(unittest.TestCase):
+    def test_ranks_that_write_slowly_do_not_lengthen_exchanges(self):
+        arguments = (*QUICK, "--ranks-per-node", "1", "--baseline", "none")
+        out = run(FAULTY, 5, *arguments, BX_FAULT="slow")  # ranks write for 1 to 5 s of its clock
+        self.assertEqual(out.code, 0, out.stdout + out.stderr)
+        windows = out.result["details"]["congestion"]["windows"]
+        self.assertEqual({window["victim"] for window in windows}, {*VICTIMS})
+        for window in windows:
+            self.assertLess(window["p99"], 1e-3, window)
+
+
 class Faults(unittest.TestCase):
     def wrong(self, fault: str, first: str, **more: str) -> "dict[str, list[str]]":
         """The names of the checks that did not pass, by method."""

@@ -30,6 +30,18 @@ def play(ranks: int, *arguments: str, executable: str = "", **environment: str):
 
 
 class Tournament(unittest.TestCase):
+    def test_cold_messages_are_verified(self):
+        out, matrix = play(3, "--cold", "--case", "all")
+        self.assertEqual(out.code, 0, out.stdout + out.stderr)
+        self.assertIs(out.result["parameters"]["cold"], True)
+        self.assertTrue(matrix)
+        with tempfile.TemporaryDirectory() as root:
+            size = Path(root, "sys/devices/system/cpu/cpu0/cache/index0/size")
+            size.parent.mkdir(parents=True)
+            size.write_text("99999999M\n")
+            out, _ = play(2, "--cold", BX_SYS_ROOT=root)
+            assert_refused(self, out, 3, "--cold: twice the last cache: needs ")
+
     def test_all_pairs_meet_once(self):
         plays = [(nodes, "thin") for nodes in (2, 3, 4, 5, 7)]
         for nodes, mode in (*plays, (5, "serial"), (6, "concurrent")):

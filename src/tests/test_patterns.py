@@ -110,6 +110,25 @@ class Sweep(unittest.TestCase):
         self.assertEqual(left["pingpong"], [2**20, 2**21, 2**22])
         self.assertIn("alltoall: blocks from 256 KiB on are left out: --memory 1 MiB", out.stdout)
 
+    def test_cold_buffers_are_of_the_size_that_the_system_names(self):
+        with tempfile.TemporaryDirectory() as root:
+            size = Path(root, "sys/devices/system/cpu/cpu1/cache/index3/size")
+            size.parent.mkdir(parents=True)
+            for text, code in (("32K", 0), ("64M", 0), ("99999999M", 3), ("", 3)):
+                with self.subTest(size=text):
+                    size.write_text(f"{text}\n")
+                    out = run(
+                        PATTERNS, 3, "--cold", "--largest", "512", "--ranks-per-node", "2",
+                        "--repeats", "2", BX_SYS_ROOT=root,
+                    )  # fmt: skip
+                    if code:
+                        assert_refused(self, out, code, "--cold: ")
+                        continue
+                    self.assertEqual(out.code, 0, out.stdout + out.stderr)
+                    self.assertIs(out.result["parameters"]["cold"], True)
+                    methods = {e["method"] for e in out.result["results"] if e["applicable"]}
+                    self.assertEqual(methods, set(listed(PATTERNS, "methods")))
+
     def test_too_few_ranks_or_nodes(self):
         result = run(PATTERNS, 1, "--largest", "64", *QUICK)
         self.assertEqual(result.code, 0, result.stdout + result.stderr)
@@ -175,6 +194,13 @@ class Verification(unittest.TestCase):
                         fault, call, "--largest", "8", "--method", "alltoall", BX_FAULT_ONCE="1"
                     )
                     self.assertEqual(out.code, 1, out.stdout + out.stderr)
+
+    def test_fault_in_any_one_exchange_of_cold_buffers_is_caught(self):
+        for call in (1, 64, 150, 255):
+            with self.subTest(call=call):
+                out = self.faulty("byte", call, "--largest", "8", "--method", "alltoall", "--cold",
+                                  BX_FAULT_ONCE="1")  # fmt: skip
+                self.assertEqual(out.code, 1, out.stdout + out.stderr)
 
     def test_message_rate_and_barrier(self):
         for method, word in (("message-rate", "content"), ("barrier", "left early")):

@@ -34,9 +34,10 @@ typedef struct bx_transpose_method {
     void (*destroy)(void *self);
     /* What its name promises, beside the calls of MPI (bx_choice.calls): what it sends, in closed
      * form; whether the messages of all pairs of ranks that have data are under way at once;
-     * whether columns of other bands are transformed while messages are under way. */
+     * whether columns of other bands are transformed while messages are under way; whether MPI is
+     * called for each group of planes meanwhile. */
     bx_counting *count;
-    bool at_once, overlaps;
+    bool at_once, overlaps, polls;
 } bx_transpose_method;
 
 /* Bytes that MPI libraries have per message in flight, per datatype of several blocks, and per

@@ -1,9 +1,11 @@
 /* Bands in a pipeline: while one band's MPI_Ialltoallv is under way, the next is transformed.
  *
  * Costs messages, bytes and copies as alltoallv, and buffers for two bands.  MPI may move data only
- * inside of its calls, of which there are none during a transform. */
+ * inside of its calls, of which overlap has none during a transform; overlap-poll has one for each
+ * group of planes of the first thread. */
 #include "method.h"
 
+#include <omp.h>
 #include <stdlib.h>
 
 typedef struct {
@@ -50,6 +52,15 @@ static void repack(void *me, const bx_plane_part *part)
     bx_plan_repack_all(self->plan, part, self->blocks[part->way][part->slot]);
 }
 
+static void repack_and_poll(void *me, const bx_plane_part *part)
+{
+    overlap_state *self = me;
+    int done;
+    repack(me, part);
+    if (omp_get_thread_num() == 0)
+        MPI_Testall(2 * BX_SLOTS, &self->request[0][0], &done, MPI_STATUSES_IGNORE);
+}
+
 static void destroy(void *me)
 {
     overlap_state *self = me;
@@ -58,18 +69,25 @@ static void destroy(void *me)
     free(self);
 }
 
+#define PIPELINE                                                                                   \
+    .lag = 1, .bytes = bytes, .create = create, .start = start, .finish = finish,                  \
+    .destroy = destroy, .count = bx_count_every_pair, .overlaps = true
+
 const bx_transpose_method bx_transpose_method_overlap = {
     .about = {.name = "overlap",
               .summary = "bands in a pipeline: MPI_Ialltoallv of one behind the FFTs of another",
               .wins = "hides the network where MPI progresses by itself; needs two bands or more",
               .calls = "Ialltoallv Wait"},
-    .lag = 1,
-    .bytes = bytes,
-    .create = create,
-    .start = start,
-    .finish = finish,
+    PIPELINE,
     .repack = repack,
-    .destroy = destroy,
-    .count = bx_count_every_pair,
-    .overlaps = true,
+};
+
+const bx_transpose_method bx_transpose_method_overlap_poll = {
+    .about = {.name = "overlap-poll",
+              .summary = "as overlap, with a call of MPI_Testall for each group of planes",
+              .wins = "hides the network where MPI progresses in its calls alone",
+              .calls = "Ialltoallv Testall Wait"},
+    PIPELINE,
+    .repack = repack_and_poll,
+    .polls = true,
 };

@@ -407,4 +407,12 @@ void bx_transpose_verify_promise(void *state, size_t index, size_t point, const 
     bx_verification_count(verification, "FFTs along columns behind an exchange",
                           bx_shown_laps(shown, BX_PHASE_FFT1D), behind,
                           method->overlaps ? INFINITY : 0);
+    if (!method->polls) return;
+    double polls = 0; /* of the first thread, which has as many groups of planes as any */
+    for (const bx_plan *plan = t->plan; plan; plan = plan->inner) {
+        double groups = ceil((double)plan->my_planes / plan->plane_group);
+        polls += 2 * t->plan->bands * ceil(groups / plan->threads);
+    }
+    bx_verification_count(verification, "polls", bx_shown_calls(shown, "Testall", NULL), polls,
+                          INFINITY);
 }
