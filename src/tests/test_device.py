@@ -3,6 +3,7 @@
 Usage: test_device.py PATTERNS UNIT_DEVICE [unittest arguments]
 """
 
+import itertools
 import json
 import sys
 import unittest
@@ -10,7 +11,7 @@ from pathlib import Path
 
 import kernel_run
 from fake_device import ORDERS, launch
-from kernel_run import Outcome
+from kernel_run import Outcome, assert_refused, long
 
 PATTERNS = UNIT = ""
 # The runtimes: name of the library, version
@@ -19,6 +20,7 @@ RUNTIMES = {
     "hip": ("libamdhip64.so.6", 60000000),
     "hip5": ("libamdhip64.so.5", 50000000),
 }
+STAGED = "staged: nothing tells the target when to copy"
 RANK = "${OMPI_COMM_WORLD_RANK:-$PMI_RANK}"
 
 
@@ -74,6 +76,79 @@ class Unit(unittest.TestCase):
             self.skipTest("this library is older than MPI 4")
         self.assertEqual(self.devices(out)["aware"], "mpi_memory_alloc_kinds has cuda")
         self.assertEqual(unit(1, runtime="hip", AWARE_SAYS="kinds").code, 2)
+
+
+class Patterns(unittest.TestCase):
+    """The kernel, on buffers in each memory."""
+
+    SMALL = ("--largest", "16384", "--repeats", "1", "--block", "2")
+
+    def verified(self, buffers: str, ranks: int, *arguments: str, **options: str) -> Outcome:
+        where = ("--buffers", buffers, *self.SMALL, *arguments)
+        with self.subTest(where=where, ranks=ranks, options=options):
+            out = launch(PATTERNS, ranks, *where, **options)
+            self.assertEqual(out.code, 0, out.stdout + out.stderr)
+            away = {e["method"]: e["why"] for e in out.result["results"] if not e["applicable"]}
+            away.pop("node-to-node", "")
+            one_sided = {} if buffers == "device" else dict.fromkeys(("put", "get"), STAGED)
+            self.assertEqual(away, one_sided)
+            self.assertEqual(out.result["parameters"]["buffers"], buffers)
+            (devices,) = out.result["layout"]["devices"]
+            self.assertEqual([rank["rank"] for rank in devices["ranks"]], list(range(ranks)))
+            for entry in out.result["results"]:
+                checks = {check["name"] for check in entry["verification"]["checks"]}
+                self.assertEqual("work left on the device" in checks, entry["applicable"])
+        return out
+
+    def test_every_order_of_work(self):
+        for order in ORDERS:
+            self.verified("device", 3, FAKE_ORDER=order)
+            self.verified("staged", 3, FAKE_ORDER=order)
+
+    def test_nodes_and_runtimes(self):
+        for buffers in ("device", "staged"):
+            self.verified(buffers, 2, "--ranks-per-node", "1", runtime="hip")
+            self.verified(buffers, 4, "--ranks-per-node", "2", runtime="hip5", FAKE_ORDER="1")
+
+    @long
+    def test_all_of_them(self):
+        for buffers, order, runtime in itertools.product(("device", "staged"), ORDERS, RUNTIMES):
+            for ranks, of_node in ((2, "1"), (2, "2"), (3, "1"), (3, "3"), (4, "1"), (4, "2")):
+                node = ("--ranks-per-node", of_node)
+                self.verified(buffers, ranks, *node, runtime=runtime, FAKE_ORDER=order)
+
+    def test_cold(self):
+        """A buffer for each step: what is made for all of them is brought before the first."""
+        cold = ("--cold", "--largest", "64")
+        self.verified("device", 2, *cold, FAKE_ORDER="early")
+        self.verified("staged", 2, *cold, FAKE_ORDER="2")
+
+    def test_results_fit_their_schema(self):
+        try:
+            import jsonschema
+        except ImportError:
+            self.skipTest("no jsonschema")
+        schema = (
+            Path(kernel_run.__file__).parents[2] / "checks/bisection/kernels/result.schema.json"
+        )
+        for buffers in ("device", "staged"):
+            out = self.verified(buffers, 2)
+            jsonschema.validate(out.result, json.loads(schema.read_text()))
+
+    def test_host_memory_needs_no_device(self):
+        out = launch(PATTERNS, 2, *self.SMALL, runtime="none", aware=False)
+        self.assertEqual(out.code, 0, out.stdout + out.stderr)
+        self.assertNotIn("devices", out.result["layout"])
+        names = {c["name"] for e in out.result["results"] for c in e["verification"]["checks"]}
+        self.assertNotIn("work left on the device", names)
+
+    def test_refusals(self):
+        for buffers, aware, line in (
+            ("gpu", True, "--buffers gpu: unknown; choose from host, device, staged"),
+            ("device", False, "--buffers device: MPI does not take addresses of a device: "),
+        ):
+            out = launch(PATTERNS, 2, "--buffers", buffers, *self.SMALL, aware=aware)
+            assert_refused(self, out, 2, line)
 
 
 class Refusals(unittest.TestCase):
