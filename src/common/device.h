@@ -1,4 +1,4 @@
-/* Devices: memory that MPI may be given, and the host cannot touch.  Kernels use buffers.h.
+/* Devices: memory that MPI may be given, and the host cannot touch.  Kernels use comm_buffers.h.
  *
  * A rank has one device, and all of its work goes through one queue of it, in order.  Work is
  * begun by a call and done by the next `sync`: until then its arguments must stay as they are. */

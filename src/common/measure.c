@@ -1,8 +1,8 @@
 /* The measurement: interleaved rounds of blocks of samples. */
 #include "measure.h"
 
-#include "buffers.h"
 #include "charge.h"
+#include "comm_buffers.h"
 #include "host.h"
 #include "watchdog.h"
 
@@ -78,7 +78,7 @@ static void measure_block(bx_run *run, bx_result *result, int64_t round, bx_reco
         double wait = bx_host_waited();
         bx_profile_into(NULL);
         cost->step += elapsed;
-        bx_buffers_inspect(&result->verification);
+        bx_comm_buffers_inspect(&result->verification);
         if (baseline) quiet_barrier(run);
         bx_watchdog_tick("timing", kernel->methods[m].name, round + 1);
         if (kernel->inspect) {

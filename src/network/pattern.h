@@ -6,7 +6,7 @@
  * that every byte of every exchange is there to be verified when the step has ended. */
 #pragma once
 
-#include "buffers.h"
+#include "comm_buffers.h"
 #include "patterns.def"
 
 enum { BX_WORD = sizeof(uint64_t) };
@@ -31,7 +31,7 @@ typedef struct {
     int sets, set;         /* of blocks; which one is this step's: with --cold each has its own */
     uint64_t *sent;        /* [sets][count][sent_blocks][words] */
     uint64_t *received;    /* [sets][count][received_blocks][words] */
-    bx_buffer sending, receiving; /* which these are */
+    bx_comm_buffer sending, receiving; /* which these are */
     bool staged;
     int sent_blocks, received_blocks;
     int *to, *from;        /* [blocks] the rank that a block goes to, comes from; see bx_pattern */
@@ -117,13 +117,13 @@ static inline uint64_t *bx_pattern_received(const bx_patterns *s, int number)
 /* With staged buffers, around what is sent and received in an exchange. */
 static inline void bx_pattern_stage_out(const bx_patterns *s, int number)
 {
-    bx_buffer_stage_out(&s->sending, bx_pattern_sent(s, number),
-                        bx_pattern_bytes(s, s->sent_blocks));
+    bx_comm_buffer_stage_out(&s->sending, bx_pattern_sent(s, number),
+                             bx_pattern_bytes(s, s->sent_blocks));
 }
 static inline void bx_pattern_stage_in(const bx_patterns *s, int number)
 {
-    bx_buffer_stage_in(&s->receiving, bx_pattern_received(s, number),
-                       bx_pattern_bytes(s, s->received_blocks));
+    bx_comm_buffer_stage_in(&s->receiving, bx_pattern_received(s, number),
+                            bx_pattern_bytes(s, s->received_blocks));
 }
 
 /* Adds a block to a route; a rank of MPI_PROC_NULL adds none. */

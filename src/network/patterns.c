@@ -141,12 +141,12 @@ static void lay_route(bx_patterns *s, size_t method)
 /* A block of an exchange where the kernel makes it, or looks at it: MPI is given others. */
 static uint64_t *block_made(const bx_patterns *s, int number, int block)
 {
-    uint64_t *first = bx_buffer_host(&s->sending, bx_pattern_sent(s, number));
+    uint64_t *first = bx_comm_buffer_host(&s->sending, bx_pattern_sent(s, number));
     return first + (size_t)block * (size_t)s->words;
 }
 static const uint64_t *block_arrived(const bx_patterns *s, int number, int block)
 {
-    const uint64_t *first = bx_buffer_host(&s->receiving, bx_pattern_received(s, number));
+    const uint64_t *first = bx_comm_buffer_host(&s->receiving, bx_pattern_received(s, number));
     return first + (size_t)block * (size_t)s->words;
 }
 
@@ -161,10 +161,10 @@ static void arm(bx_patterns *s, uint64_t stamp)
             block[0] = word_sent(s, key, 0) + stamp;
             block[last] = word_sent(s, key, last) + stamp;
         }
-    bx_buffer_bring(&s->sending, bx_pattern_sent(s, 0),
-                    bx_pattern_bytes(s, s->count * s->sent_blocks));
-    bx_buffer_fill(&s->receiving, 0xa5, bx_pattern_received(s, 0),
-                   bx_pattern_bytes(s, s->count * s->received_blocks));
+    bx_comm_buffer_bring(&s->sending, bx_pattern_sent(s, 0),
+                         bx_pattern_bytes(s, s->count * s->sent_blocks));
+    bx_comm_buffer_fill(&s->receiving, 0xa5, bx_pattern_received(s, 0),
+                        bx_pattern_bytes(s, s->count * s->received_blocks));
 }
 
 /* With --cold all sets are made ready here, and no step finds its own in a cache. */
@@ -226,8 +226,8 @@ static void inspect(void *state, size_t method, size_t point, bx_verification *v
 {
     bx_patterns *s = state;
     if (s->pattern->one_sided) bx_window_sync(s->comm, s->windows, 2);
-    bx_buffer_fetch(&s->receiving, bx_pattern_received(s, 0),
-                    bx_pattern_bytes(s, s->count * s->received_blocks));
+    bx_comm_buffer_fetch(&s->receiving, bx_pattern_received(s, 0),
+                         bx_pattern_bytes(s, s->count * s->received_blocks));
     uint64_t stamp = stamp_of(s, generation);
     double wrong = 0;
     for (int number = 0; number < s->count; number++)
@@ -322,7 +322,7 @@ static bool applicable(void *state, size_t method, char *why, size_t why_size)
     if (entry->factor && (first > entry->largest || first > largest))
         snprintf(why, why_size, "has sizes from %lld to %lld B", (long long)entry->smallest,
                  (long long)entry->largest);
-    else if (pattern->one_sided && bx_buffers_are_staged())
+    else if (pattern->one_sided && bx_comm_buffers_are_staged())
         snprintf(why, why_size, "staged: nothing tells the target when to copy");
     else if (pattern->one_sided && *no_windows)
         snprintf(why, why_size, "%s", no_windows);
@@ -454,19 +454,20 @@ static int setup(bx_run *run, void **state)
     bytes *= s->sets;
     int code = cold ? bx_cold_open(run) : BX_OK;
     if (code == BX_OK)
-        code = bx_buffers_open(run, 2 * bytes, "--memory: two buffers for each rank");
+        code = bx_comm_buffers_open(run, 2 * bytes, "--memory: two buffers for each rank");
     if (code != BX_OK) return code;
-    if (!bx_buffer_create(&s->sending, (size_t)bytes, "sent") ||
-        !bx_buffer_create(&s->receiving, (size_t)bytes, "received"))
+    if (!bx_comm_buffer_create(&s->sending, (size_t)bytes, "sent") ||
+        !bx_comm_buffer_create(&s->receiving, (size_t)bytes, "received"))
         bx_run_refuse(run, BX_RESOURCES, "--memory %lld: out of memory", (long long)memory);
     code = bx_run_agree(run);
     if (code != BX_OK) return code;
-    s->staged = bx_buffers_are_staged();
+    s->staged = bx_comm_buffers_are_staged();
     s->sent = s->sending.exchanged;
     s->received = s->receiving.exchanged;
     size_t capacity = s->sending.bytes;
-    bx_buffer_fill(&s->sending, 0, s->sent, capacity); /* pages are there before all is timed */
-    bx_buffer_fill(&s->receiving, 0, s->received, capacity);
+    bx_comm_buffer_fill(&s->sending, 0, s->sent,
+                        capacity); /* pages are there before all is timed */
+    bx_comm_buffer_fill(&s->receiving, 0, s->received, capacity);
     if (one_sided && (!bx_window_open(run, s->comm, &s->sent, capacity, &s->windows[0]) ||
                       !bx_window_open(run, s->comm, &s->received, capacity, &s->windows[1])))
         snprintf(no_windows, sizeof no_windows, "%s", bx_window_why());
@@ -517,8 +518,8 @@ static void teardown(void *state)
     bx_patterns *s = state;
     for (int i = 0; i < 2; i++) bx_window_close(&s->windows[i]);
     bx_cold_close();
-    bx_buffer_free(&s->sending);
-    bx_buffer_free(&s->receiving);
+    bx_comm_buffer_free(&s->sending);
+    bx_comm_buffer_free(&s->receiving);
     BX_FREE(s->unit_first, s->order, s->place, s->to, s->from, s->counts, s->offsets, s->requests);
 }
 
@@ -534,7 +535,7 @@ const bx_kernel *bx_kernel_get(void)
          &largest},
         {"memory", "MIB", "buffers of a rank at most; larger blocks are left out", BX_INTEGER, 1,
          16384, &memory},
-        BX_BUFFER_OPTIONS,
+        BX_COMM_BUFFER_OPTIONS,
         {"cold", NULL,
          "no cache has what a step exchanges: each of a block has buffers of its own, of --memory",
          BX_FLAG, 0, 0, &cold},

@@ -1,7 +1,7 @@
 /* Buffers on a device (fake_device.h), in each of its orders of work; without one, the reason.
  *
  * unit_device device|staged RANKS_PER_DEVICE: prints the devices of the ranks. */
-#include "buffers.h"
+#include "comm_buffers.h"
 #include "device.h"
 #include "json.h"
 #include "unit.h"
@@ -14,7 +14,7 @@
 #include <unistd.h>
 
 enum { BYTES = 200000, PART = 1000, FIRST = 3000 };
-static bx_buffer sent, received;
+static bx_comm_buffer sent, received;
 static bool late, staged;
 
 static double failed(const bx_verification *verification)
@@ -32,7 +32,7 @@ static bool is_filled(const void *memory, int byte, size_t bytes)
     return true;
 }
 
-static void *part(const bx_buffer *buffer) { return (char *)buffer->exchanged + FIRST; }
+static void *part(const bx_comm_buffer *buffer) { return (char *)buffer->exchanged + FIRST; }
 
 /* What is made comes back, in its place alone. */
 static void test_there_and_back(void)
@@ -41,19 +41,19 @@ static void test_there_and_back(void)
     CHECK(sent.bytes >= BYTES && sent.device && sent.device != sent.host);
     CHECK((sent.exchanged == sent.device) != staged && sent.exchanged != sent.host);
     for (size_t i = 0; i < BYTES; i++) host[i] = (unsigned char)(i % 251);
-    bx_buffer_bring(&sent, sent.exchanged, BYTES);
+    bx_comm_buffer_bring(&sent, sent.exchanged, BYTES);
     memset(host, 1, BYTES);
-    bx_buffer_fill(&sent, 7, part(&sent), PART);
-    bx_buffer_fill(&sent, 7, part(&sent), 0);
-    bx_buffer_fetch(&sent, sent.exchanged, BYTES);
+    bx_comm_buffer_fill(&sent, 7, part(&sent), PART);
+    bx_comm_buffer_fill(&sent, 7, part(&sent), 0);
+    bx_comm_buffer_fetch(&sent, sent.exchanged, BYTES);
     long wrong = 0;
     for (size_t i = 0; i < BYTES; i++)
         wrong += host[i] != (i >= FIRST && i < FIRST + PART ? 7 : i % 251);
     CHECK(wrong == 0);
     memset(host, 9, BYTES);
-    bx_buffer_bring(&sent, part(&sent), PART);
+    bx_comm_buffer_bring(&sent, part(&sent), PART);
     memset(host, 2, BYTES);
-    bx_buffer_fetch(&sent, part(&sent), PART);
+    bx_comm_buffer_fetch(&sent, part(&sent), PART);
     CHECK(is_filled(host + FIRST, 9, PART) && is_filled(host, 2, FIRST));
 }
 
@@ -62,17 +62,17 @@ static void test_queue(void)
 {
     const bx_device *device = bx_device_get();
     bx_verification idle = {0}, busy = {0};
-    bx_buffers_inspect(&idle);
+    bx_comm_buffers_inspect(&idle);
     CHECK(idle.count == 2 && failed(&idle) == 0);
     memset(sent.host, 3, PART);
-    bx_buffer_fill(&received, 4, received.exchanged, PART);
+    bx_comm_buffer_fill(&received, 4, received.exchanged, PART);
     device->copy(received.device, sent.host, PART, BX_TO_DEVICE);
     if (late) memset(sent.host, 5, PART); /* which is copied then */
-    bx_buffers_inspect(&busy);
+    bx_comm_buffers_inspect(&busy);
     CHECK((failed(&busy) == 1) == late || !device->idle());
     device->sync();
     CHECK(device->idle());
-    bx_buffer_fetch(&received, received.exchanged, PART);
+    bx_comm_buffer_fetch(&received, received.exchanged, PART);
     CHECK(is_filled(received.host, late ? 5 : 3, PART));
 }
 
@@ -80,16 +80,16 @@ static void test_staging(void)
 {
     if (!staged) return;
     memset((char *)sent.host + FIRST, 11, PART);
-    bx_buffer_bring(&sent, part(&sent), PART);
+    bx_comm_buffer_bring(&sent, part(&sent), PART);
     memset(sent.exchanged, 0, BYTES);
-    bx_buffer_stage_out(&sent, part(&sent), PART);
+    bx_comm_buffer_stage_out(&sent, part(&sent), PART);
     CHECK(is_filled(part(&sent), 11, PART));
-    bx_buffer_fill(&received, 12, part(&received), PART);
+    bx_comm_buffer_fill(&received, 12, part(&received), PART);
     CHECK(is_filled(part(&received), 12, PART)); /* nothing old is there */
     memset(part(&received), 13, PART);
-    bx_buffer_stage_in(&received, part(&received), PART);
+    bx_comm_buffer_stage_in(&received, part(&received), PART);
     CHECK(bx_device_get()->idle());
-    bx_buffer_fetch(&received, part(&received), PART);
+    bx_comm_buffer_fetch(&received, part(&received), PART);
     CHECK(is_filled((char *)received.host + FIRST, 13, PART));
 }
 
@@ -100,7 +100,7 @@ static void test_owner(void)
     void *right = sent.exchanged;
     CHECK(device->owns(sent.device) && !device->owns(sent.host));
     sent.exchanged = staged ? sent.device : sent.host;
-    bx_buffers_inspect(&elsewhere);
+    bx_comm_buffers_inspect(&elsewhere);
     CHECK(failed(&elsewhere) == 1);
     sent.exchanged = right;
 }
@@ -148,16 +148,17 @@ int main(int argc, char **argv)
     run.host = MPI_COMM_WORLD;
     MPI_Comm_rank(run.world, &run.rank);
     MPI_Comm_size(run.world, &run.size);
-    bx_buffer_options.place = argv[1];
-    bx_buffer_options.ranks_per_device = atoi(argv[2]);
-    staged = bx_buffers_are_staged();
+    bx_comm_buffer_options.place = argv[1];
+    bx_comm_buffer_options.ranks_per_device = atoi(argv[2]);
+    staged = bx_comm_buffers_are_staged();
     late = !getenv("FAKE_ORDER") || strcmp(getenv("FAKE_ORDER"), "late") == 0;
-    if (bx_buffers_open(&run, 2 * BYTES, "two buffers") != BX_OK) {
+    if (bx_comm_buffers_open(&run, 2 * BYTES, "two buffers") != BX_OK) {
         if (run.rank == 0) fprintf(stderr, "bisection-unit: %s\n", run.message);
         MPI_Finalize();
         return run.refusal;
     }
-    CHECK(bx_buffer_create(&sent, BYTES, "sent") && bx_buffer_create(&received, BYTES, "received"));
+    CHECK(bx_comm_buffer_create(&sent, BYTES, "sent") &&
+          bx_comm_buffer_create(&received, BYTES, "received"));
     test_there_and_back();
     test_queue();
     test_staging();
@@ -168,9 +169,9 @@ int main(int argc, char **argv)
     bx_device_add(&run, layout);
     if (layout) bx_json_write(stdout, layout, 0);
     bx_json_free(layout);
-    bx_buffer_free(&sent);
-    bx_buffer_free(&received);
-    bx_buffer_free(&received);
+    bx_comm_buffer_free(&sent);
+    bx_comm_buffer_free(&received);
+    bx_comm_buffer_free(&received);
     MPI_Finalize();
     return unit_failures > 0;
 }

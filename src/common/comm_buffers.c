@@ -1,34 +1,38 @@
-#include "buffers.h"
+#include "comm_buffers.h"
 
 #include "device.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-struct bx_buffer_options bx_buffer_options = {.place = "host"};
+struct bx_comm_buffer_options bx_comm_buffer_options = {.place = "host"};
 
 static enum { HOST, DEVICE, STAGED } place;
-static bx_buffer *all;
+static bx_comm_buffer *all;
 
-bool bx_buffers_are_staged(void) { return strcmp(bx_buffer_options.place, "staged") == 0; }
+bool bx_comm_buffers_are_staged(void)
+{
+    return strcmp(bx_comm_buffer_options.place, "staged") == 0;
+}
 
-int bx_buffers_open(bx_run *run, double bytes, const char *sized_by)
+int bx_comm_buffers_open(bx_run *run, double bytes, const char *sized_by)
 {
     char option[32];
-    int number = bx_run_one_of(run, "buffers", bx_buffer_options.place, "host, device, staged");
+    int number =
+        bx_run_one_of(run, "buffers", bx_comm_buffer_options.place, "host, device, staged");
     if (bx_run_agree(run) != BX_OK) return run->refusal;
     place = number;
     int code = bx_resources_claim_memory(run, place == STAGED ? 2 * bytes : bytes, sized_by);
     if (code != BX_OK || place == HOST) return code;
-    snprintf(option, sizeof option, "--buffers %s", bx_buffer_options.place);
-    code = bx_device_open(run, option, bx_buffer_options.ranks_per_device, bytes);
+    snprintf(option, sizeof option, "--buffers %s", bx_comm_buffer_options.place);
+    code = bx_device_open(run, option, bx_comm_buffer_options.ranks_per_device, bytes);
     if (code != BX_OK || place == STAGED) return code;
     return bx_device_require_aware(run, option);
 }
 
-bool bx_buffer_create(bx_buffer *buffer, size_t bytes, const char *name)
+bool bx_comm_buffer_create(bx_comm_buffer *buffer, size_t bytes, const char *name)
 {
-    *buffer = (bx_buffer){.bytes = bx_memory_whole_pages(bytes), .next = all};
+    *buffer = (bx_comm_buffer){.bytes = bx_memory_whole_pages(bytes), .next = all};
     all = buffer;
     if (place == HOST) {
         buffer->host = buffer->exchanged = bx_memory_alloc_pages(buffer->bytes);
@@ -41,9 +45,9 @@ bool bx_buffer_create(bx_buffer *buffer, size_t bytes, const char *name)
     return true;
 }
 
-void bx_buffer_free(bx_buffer *buffer)
+void bx_comm_buffer_free(bx_comm_buffer *buffer)
 {
-    bx_buffer **at = &all;
+    bx_comm_buffer **at = &all;
     while (*at && *at != buffer) at = &(*at)->next;
     if (!*at) return;
     *at = buffer->next;
@@ -57,7 +61,7 @@ void bx_buffer_free(bx_buffer *buffer)
 }
 
 /* The same place on the device. */
-static void *on_device(const bx_buffer *buffer, const void *at)
+static void *on_device(const bx_comm_buffer *buffer, const void *at)
 {
     return (char *)buffer->device + ((const char *)at - (const char *)buffer->exchanged);
 }
@@ -69,13 +73,13 @@ static void copy(void *to, const void *from, size_t bytes, bx_way way)
     bx_device_get()->sync();
 }
 
-void bx_buffer_bring(const bx_buffer *buffer, const void *at, size_t bytes)
+void bx_comm_buffer_bring(const bx_comm_buffer *buffer, const void *at, size_t bytes)
 {
     if (!buffer->device) return;
-    copy(on_device(buffer, at), bx_buffer_host(buffer, at), bytes, BX_TO_DEVICE);
+    copy(on_device(buffer, at), bx_comm_buffer_host(buffer, at), bytes, BX_TO_DEVICE);
 }
 
-void bx_buffer_fill(const bx_buffer *buffer, int byte, void *at, size_t bytes)
+void bx_comm_buffer_fill(const bx_comm_buffer *buffer, int byte, void *at, size_t bytes)
 {
     if (place != DEVICE) memset(at, byte, bytes);
     if (!buffer->device || bytes == 0) return;
@@ -83,28 +87,28 @@ void bx_buffer_fill(const bx_buffer *buffer, int byte, void *at, size_t bytes)
     bx_device_get()->sync();
 }
 
-void bx_buffer_fetch(const bx_buffer *buffer, const void *at, size_t bytes)
+void bx_comm_buffer_fetch(const bx_comm_buffer *buffer, const void *at, size_t bytes)
 {
     if (!buffer->device) return;
-    copy(bx_buffer_host(buffer, at), on_device(buffer, at), bytes, BX_TO_HOST);
+    copy(bx_comm_buffer_host(buffer, at), on_device(buffer, at), bytes, BX_TO_HOST);
 }
 
-void bx_buffer_stage_out(const bx_buffer *buffer, void *at, size_t bytes)
+void bx_comm_buffer_stage_out(const bx_comm_buffer *buffer, void *at, size_t bytes)
 {
     copy(at, on_device(buffer, at), bytes, BX_TO_HOST);
 }
 
-void bx_buffer_stage_in(const bx_buffer *buffer, const void *at, size_t bytes)
+void bx_comm_buffer_stage_in(const bx_comm_buffer *buffer, const void *at, size_t bytes)
 {
     copy(on_device(buffer, at), at, bytes, BX_TO_DEVICE);
 }
 
-void bx_buffers_inspect(bx_verification *verification)
+void bx_comm_buffers_inspect(bx_verification *verification)
 {
     const bx_device *device = bx_device_get();
     int elsewhere = 0;
     if (!device) return;
-    for (const bx_buffer *b = all; b; b = b->next)
+    for (const bx_comm_buffer *b = all; b; b = b->next)
         elsewhere += device->owns(b->exchanged) != (place == DEVICE);
     bx_verification_check(verification, "work left on the device", !device->idle(), 0, "queues");
     bx_verification_check(verification, "not in the memory asked for", elsewhere, 0, "buffers");

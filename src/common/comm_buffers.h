@@ -7,61 +7,61 @@
 
 #include "bx.h"
 
-typedef struct bx_buffer {
+typedef struct bx_comm_buffer {
     void *host, *exchanged;
     void *device; /* NULL: buffers of the host */
     size_t bytes;
-    struct bx_buffer *next; /* of all that there are */
-} bx_buffer;
+    struct bx_comm_buffer *next; /* of all that there are */
+} bx_comm_buffer;
 
 /* The options' values. */
-extern struct bx_buffer_options {
+extern struct bx_comm_buffer_options {
     const char *place;
     int64_t ranks_per_device;
-} bx_buffer_options;
+} bx_comm_buffer_options;
 
 /* Those of a kernel that can, in its table. */
 /* clang-format off */
-#define BX_BUFFER_OPTIONS                                                                          \
+#define BX_COMM_BUFFER_OPTIONS                                                                          \
     {"buffers", "WHERE", "memory that messages lie in: host, device, or staged", BX_TEXT, 0, 0,    \
-     &bx_buffer_options.place},                                                                    \
+     &bx_comm_buffer_options.place},                                                                    \
     {"ranks-per-device", "N", "refuse more ranks on a device (default: any number)", BX_INTEGER,   \
-     1, 1e6, &bx_buffer_options.ranks_per_device}
+     1, 1e6, &bx_comm_buffer_options.ranks_per_device}
 /* clang-format on */
 
 /* Whether the options ask for staged buffers.  Local. */
-bool bx_buffers_are_staged(void);
+bool bx_comm_buffers_are_staged(void);
 /* Claims `bytes` for the buffers of this rank, as bx_resources_claim_memory does, and opens its
  * device where the options ask for one (device.h has the refusals).  Returns as bx_run_agree.
  * Collective, once. */
-int bx_buffers_open(bx_run *run, double bytes, const char *sized_by);
+int bx_comm_buffers_open(bx_run *run, double bytes, const char *sized_by);
 /* Whole pages of a buffer, which stays where it is; `name` must live as long.  Returns false where
  * the host has no memory.  Local. */
-bool bx_buffer_create(bx_buffer *buffer, size_t bytes, const char *name);
+bool bx_comm_buffer_create(bx_comm_buffer *buffer, size_t bytes, const char *name);
 /* Nothing for a buffer that was not created.  Local. */
-void bx_buffer_free(bx_buffer *buffer);
+void bx_comm_buffer_free(bx_comm_buffer *buffer);
 
 /* ---- around a step, all local and done when they return: `bytes` from `at` on, an address at
  * `exchanged` ---- */
 
 /* The same place at `host`. */
-static inline void *bx_buffer_host(const bx_buffer *buffer, const void *at)
+static inline void *bx_comm_buffer_host(const bx_comm_buffer *buffer, const void *at)
 {
     return (char *)buffer->host + ((const char *)at - (const char *)buffer->exchanged);
 }
 /* Brings what the kernel has made at `host` to where it is sent from. */
-void bx_buffer_bring(const bx_buffer *buffer, const void *at, size_t bytes);
+void bx_comm_buffer_bring(const bx_comm_buffer *buffer, const void *at, size_t bytes);
 /* Fills with a byte what is to arrive; `host` only where it is the same. */
-void bx_buffer_fill(const bx_buffer *buffer, int byte, void *at, size_t bytes);
+void bx_comm_buffer_fill(const bx_comm_buffer *buffer, int byte, void *at, size_t bytes);
 /* Brings what has arrived to `host`. */
-void bx_buffer_fetch(const bx_buffer *buffer, const void *at, size_t bytes);
+void bx_comm_buffer_fetch(const bx_comm_buffer *buffer, const void *at, size_t bytes);
 /* Verifies that a step has left no work on the device, and that MPI is given the memory asked for.
  * The harness calls it when a sample's clock has stopped. */
-void bx_buffers_inspect(bx_verification *verification);
+void bx_comm_buffers_inspect(bx_verification *verification);
 
 /* ---- inside a step with staged buffers, the same ---- */
 
 /* Copies from the device what is to be sent. */
-void bx_buffer_stage_out(const bx_buffer *buffer, void *at, size_t bytes);
+void bx_comm_buffer_stage_out(const bx_comm_buffer *buffer, void *at, size_t bytes);
 /* Copies to the device what was received. */
-void bx_buffer_stage_in(const bx_buffer *buffer, const void *at, size_t bytes);
+void bx_comm_buffer_stage_in(const bx_comm_buffer *buffer, const void *at, size_t bytes);
