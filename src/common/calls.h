@@ -27,6 +27,7 @@ extern struct bx_calls {
     bool separate_waiting;
     int region;   /* -1: none */
     int requests; /* of non-blocking collectives under way */
+    int bound;    /* persistent requests of collectives */
     /* Requests under way, of which done_at_once have no handle and end with the next wait; the
      * fewest since the last lap; the most of this recording. */
     int open, done_at_once, fewest_open, most_open;
@@ -178,10 +179,13 @@ void bx_count_alltoallw(bx_traffic *row, MPI_Comm comm, const int *counts,
 /* Adds a message per neighbour of `comm`, a graph's, of counts[neighbours] items of `type`. */
 void bx_count_neighbours(bx_traffic *row, MPI_Comm comm, const int *counts, MPI_Datatype type);
 
-/* Persistent sends: each start sends what was bound to the request. */
+/* Persistent requests: each start sends what was bound to the request. */
 
-/* Binds a message of `bytes` to rank `peer` of `comm` to a request. */
-void bx_count_bind(MPI_Request request, MPI_Comm comm, int peer, double bytes);
+/* Returns the traffic that is bound to a request from now on, of a collective or of a message, for
+ * the caller to fill before the next call. */
+bx_traffic *bx_count_bind(MPI_Request request, bx_class class);
+/* Returns the class of what is bound to the first of requests[count]. */
+bx_class bx_count_class_of(int count, const MPI_Request *requests);
 /* Adds the messages that are bound to requests[count]. */
 void bx_count_started(bx_traffic *row, int count, const MPI_Request *requests);
 /* Forgets what is bound to a request. */

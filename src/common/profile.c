@@ -5,7 +5,7 @@
  *
  * Not counted, and own code in the shares of time: what is not listed there.  These are
  * MPI_Rput and its kin, matched probes, neighbourhood collectives but MPI_Neighbor_alltoallv, most
- * routines of files, and the making of communicators, topologies and windows.  Persistent sends,
+ * routines of files, and the making of communicators, topologies and windows.  Persistent requests,
  * files, and requests under way are counted where C calls: no kernel in Fortran promises any. */
 #include "calls.h"
 
@@ -44,6 +44,7 @@ static struct {
     int pending_room;
     struct bound {
         MPI_Request request;
+        bx_class class;
         bx_traffic sends;
     } *bound;                    /* what persistent requests send */
     int bound_count, bound_next; /* requests are mostly started in the order of their making */
@@ -179,12 +180,13 @@ void bx_count_neighbours(bx_traffic *row, MPI_Comm comm, const int *counts, MPI_
 
 /* ---- persistent requests ---- */
 
-void bx_count_bind(MPI_Request request, MPI_Comm comm, int peer, double bytes)
+bx_traffic *bx_count_bind(MPI_Request request, bx_class class)
 {
-    struct bound new = {.request = request};
-    bx_count_to(&new.sends, comm, peer, bytes);
+    struct bound new = {.request = request, .class = class};
     profile.bound = bx_memory_grow(profile.bound, (size_t)profile.bound_count + 1, sizeof new);
-    profile.bound[profile.bound_count++] = new;
+    profile.bound[profile.bound_count] = new;
+    bx_calls.bound += class == BX_COLLECTIVE;
+    return &profile.bound[profile.bound_count++].sends;
 }
 
 /* The number of a request, from the one behind the last that was asked for; -1: nothing bound. */
@@ -203,14 +205,24 @@ void bx_count_started(bx_traffic *row, int count, const MPI_Request *requests)
 {
     for (int i = 0; i < count; i++) {
         int at = find_bound(requests[i]);
-        if (at >= 0) add(row, &profile.bound[at].sends);
+        if (at < 0) continue;
+        add(row, &profile.bound[at].sends);
+        if (profile.bound[at].class == BX_COLLECTIVE) bx_calls_remember(requests[i]);
     }
+}
+
+bx_class bx_count_class_of(int count, const MPI_Request *requests)
+{
+    int at = count > 0 ? find_bound(requests[0]) : -1;
+    return at >= 0 ? profile.bound[at].class : BX_P2P;
 }
 
 void bx_count_unbind(MPI_Request request)
 {
     int at = find_bound(request);
-    if (at >= 0) profile.bound[at] = profile.bound[--profile.bound_count];
+    if (at < 0) return;
+    bx_calls.bound -= profile.bound[at].class == BX_COLLECTIVE;
+    profile.bound[at] = profile.bound[--profile.bound_count];
 }
 
 /* ---- requests of collectives ---- */
@@ -244,13 +256,15 @@ bx_class bx_calls_class_of(int count, const MPI_Request *requests)
     return any ? BX_COLLECTIVE : BX_P2P;
 }
 
+/* A persistent request is not null when it is complete: its first wait or test ends it here. */
 void bx_calls_forget(int count, const MPI_Request *requests)
 {
     double since = bx_ticks_now();
     int kept = 0;
     for (int k = 0; k < bx_calls.requests; k++) {
         int at = profile.pending[k].at;
-        bool done = at >= 0 && at < count && requests[at] == MPI_REQUEST_NULL;
+        bool done = at >= 0 && at < count &&
+                    (requests[at] == MPI_REQUEST_NULL || find_bound(requests[at]) >= 0);
         if (!done) profile.pending[kept++] = profile.pending[k];
     }
     bx_calls.requests = kept;

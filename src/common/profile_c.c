@@ -88,9 +88,26 @@ static int rank_in(MPI_Comm comm)
 #define INIT(name, ...) INIT_(name, __VA_ARGS__)
 #define INIT_(name, parameters, arguments, then)                                                   \
     WRAP(name, BX_P2P, MPI_COMM_NULL, false, parameters, arguments, NOTHING, then)
-INIT(Send_init, ISEND, bx_count_bind(*q, comm, peer, BYTES(n, t)))
+INIT(Send_init, ISEND, bx_count_to(bx_count_bind(*q, BX_P2P), comm, peer, BYTES(n, t)))
+#ifdef BX_MPI_4
+INIT(Psend_init,
+    (CBUF b, int parts, MPI_Count n, TYPE t, int peer, int tag, COMM comm, MPI_Info info, REQUEST q),
+    (b, parts, n, t, peer, tag, comm, info, q),
+    bx_count_to(bx_count_bind(*q, BX_P2P), comm, peer, (double)parts * (double)n * BYTES(1, t)))
+P2P(Pready, pready, (int part, MPI_Request q), (part, q), NOTHING)
+#define SUM_INIT (CBUF b, BUF rb, INT n, TYPE t, OP op, COMM comm, MPI_Info info, REQUEST q), \
+    (b, rb, n, t, op, comm, info, q)
+INIT(Allreduce_init, SUM_INIT,
+    bx_count_ring(bx_count_bind(*q, BX_COLLECTIVE), comm, BYTES(n, t)))
+INIT(Alltoallv_init,
+    (CBUF b, INTS n, INTS d, TYPE t, BUF rb, INTS rn, INTS rd, TYPE rt, COMM comm, MPI_Info info,
+     REQUEST q),
+    (b, n, d, t, rb, rn, rd, rt, comm, info, q),
+    bx_count_alltoallv(bx_count_bind(*q, BX_COLLECTIVE), comm, EITHER(b, n, rn), EITHER(b, t, rt)))
+#endif
 #define STARTS(name, count, parameters, arguments)                                                 \
-    WRAP(name, BX_P2P, MPI_COMM_NULL, false, parameters, arguments,                                \
+    WRAP(name, bx_calls.bound ? bx_count_class_of(count, q) : BX_P2P, MPI_COMM_NULL, false,        \
+         parameters, arguments,                                                                    \
          bx_count_started(row, count, q), bx_calls_open(count, 0))
 STARTS(Start, 1, (MPI_Request *q), (q))
 STARTS(Startall, n, (int n, MPI_Request *q), (n, q))

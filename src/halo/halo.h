@@ -82,5 +82,8 @@ typedef struct {
  * the same node. */
 bx_halo_messages *bx_halo_messages_create(const bx_halo *halo, bool aggregated, bool between_nodes);
 void bx_halo_messages_free(bx_halo_messages *messages);
+/* Packs field `f` of a message; all fields of all messages. */
+void bx_halo_messages_pack_field(const bx_halo_messages *messages, int copy,
+                                 const bx_halo_message *m, int f);
 void bx_halo_messages_pack(const bx_halo_messages *messages, int copy);
 void bx_halo_messages_unpack(const bx_halo_messages *messages, int copy);

@@ -46,13 +46,18 @@ static double *field_of(const bx_halo_messages *messages, int copy, const bx_hal
     return &halo->fields[copy][(m->field + f) * halo->mesh->stride];
 }
 
+void bx_halo_messages_pack_field(const bx_halo_messages *messages, int copy,
+                                 const bx_halo_message *m, int f)
+{
+    bx_region_pack(m->region, field_of(messages, copy, m, f),
+                   &messages->sent[m->at + f * m->region->numbers]);
+}
+
 void bx_halo_messages_pack(const bx_halo_messages *messages, int copy)
 {
     for (int i = 0; i < messages->send_count; i++) {
         const bx_halo_message *m = &messages->sends[i];
-        for (int f = 0; f < m->fields; f++)
-            bx_region_pack(m->region, field_of(messages, copy, m, f),
-                           &messages->sent[m->at + f * m->region->numbers]);
+        for (int f = 0; f < m->fields; f++) bx_halo_messages_pack_field(messages, copy, m, f);
         bx_charge(BX_COPY, (double)m->numbers * sizeof(double), true);
     }
 }

@@ -1,6 +1,7 @@
 /* Patterns of one collective call, over all ranks. */
 #include "pattern.h"
 
+#include <stdlib.h>
 #include <time.h>
 
 /* One exchange by one call. */
@@ -107,16 +108,59 @@ static double messages_allreduce(const bx_patterns *s) { return s->size > 1 ? s-
 /* A unit sends its part of the sum away and the finished part to the others. */
 static double volume_allreduce(const bx_patterns *s) { return 2 * (s->units - 1.0) / s->units; }
 
+#define SUM_TO_ALL                                                                                 \
+    .to_everyone = true, .reduced = true, .route = route_allreduce, .messages = messages_allreduce, \
+    .volume = volume_allreduce
+
 const bx_pattern bx_pattern_allreduce = {
     .summary = "MPI_Allreduce: a sum over all ranks, to all",
     .wins = "8 B show the latency of log2(ranks) steps, or of a network that adds",
     .calls = "Allreduce",
-    .to_everyone = true,
-    .reduced = true,
-    .route = route_allreduce,
     .exchange = exchange_allreduce,
-    .messages = messages_allreduce,
-    .volume = volume_allreduce,
+    SUM_TO_ALL,
+};
+
+#ifdef BX_MPI_4
+static void open_allreduce(bx_patterns *s)
+{
+    s->persistent = bx_memory_alloc((size_t)s->sets * (size_t)s->count, sizeof *s->persistent);
+    for (s->set = 0; s->set < s->sets; s->set++)
+        for (int number = 0; number < s->count; number++)
+            MPI_Allreduce_init(SENT, RECEIVED, BLOCK, MPI_SUM, s->comm, MPI_INFO_NULL,
+                               &s->persistent[bx_pattern_number(s, number)]);
+}
+#else
+static void open_allreduce(bx_patterns *s) {}
+#endif
+
+static void close_allreduce(bx_patterns *s)
+{
+    for (int i = 0; i < s->sets * s->count; i++) MPI_Request_free(&s->persistent[i]);
+    free(s->persistent);
+}
+
+static void exchange_allreduce_init(const bx_patterns *s, int number)
+{
+    MPI_Request *request = &s->persistent[bx_pattern_number(s, number)];
+    MPI_Start(request);
+    MPI_Wait(request, MPI_STATUS_IGNORE);
+}
+
+static bool has_persistent(const bx_patterns *s, char *why, size_t why_size)
+{
+    snprintf(why, why_size, "%s", BX_MPI_4_WHY);
+    return !*BX_MPI_4_WHY;
+}
+
+const bx_pattern bx_pattern_allreduce_init = {
+    .summary = "as allreduce, by requests that are made once (MPI_Allreduce_init)",
+    .wins = "where the library prepares a sum once",
+    .calls = "Start Wait",
+    .open = open_allreduce,
+    .close = close_allreduce,
+    .applicable = has_persistent,
+    .exchange = exchange_allreduce_init,
+    SUM_TO_ALL,
 };
 
 static void route_scatter(bx_patterns *s)

@@ -189,6 +189,7 @@ static void begin(void *state, size_t method, size_t point)
             }
         if (cold) arm(s, stamp_of(s, generation + 1 + (uint64_t)s->set));
     }
+    if (s->pattern->open) s->pattern->open(s);
     s->set = -1;
     bx_cold_sweep();
 }
@@ -273,6 +274,7 @@ static void end(void *state, size_t method, size_t point, int64_t steps,
     bx_patterns *s = state;
     const bx_pattern *pattern = pattern_of(method);
     uint64_t seed = bx_random_hash(bx_run_seed(s->run), ++s->ended);
+    if (pattern->close) pattern->close(s);
     if (!pattern->is_dealt) return;
     bx_verification_check(verification, "not dealt for this block", !pattern->is_dealt(s, seed), 0,
                           "ranks");
@@ -297,7 +299,7 @@ static void promise(void *state, size_t method, size_t point, const bx_shown *sh
     double messages = number * pattern->messages(s), bytes = messages * (double)point_bytes(point);
     bx_verification_count(verification, "messages sent", sent[0], messages, messages);
     bx_verification_count(verification, "bytes sent", sent[2], bytes, bytes);
-    double at_once = pattern->at_once ? s->sent_blocks + s->received_blocks : 0;
+    double at_once = pattern->at_once ? s->sent_blocks + s->received_blocks : pattern->open ? 1 : 0;
     bx_verification_count(verification, "messages under way at once", bx_shown_requests(shown),
                           at_once, at_once);
 }

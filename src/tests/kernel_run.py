@@ -201,6 +201,22 @@ def seats(result: dict) -> "list[dict]":
     return [of_ranks[rank] for rank in sorted(of_ranks)]
 
 
+def inapplicable(outcome: Outcome) -> "dict[str, str]":
+    """Why methods did not run, by name; without those whose library the build has not."""
+    return {
+        entry["method"]: entry["why"]
+        for entry in outcome.result["results"]
+        if not entry["applicable"] and not entry["lacks_library"]
+    }
+
+
+@functools.cache
+def built(executable: str, *arguments: str) -> "list[str]":
+    """The methods of a kernel whose library the build has; the arguments are of a short launch."""
+    results = run(executable, 1, *arguments, "--baseline", "none").result["results"]
+    return list(dict.fromkeys(e["method"] for e in results if not e["lacks_library"]))
+
+
 def entry(outcome: Outcome, method: str) -> dict:
     """What the result has of a method."""
     return next(e for e in outcome.result["results"] if e["method"] == method)

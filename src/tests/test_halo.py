@@ -17,9 +17,10 @@ from kernel_run import (
     ENVIRONMENT,
     MPIEXEC,
     assert_refused,
+    built,
     checks,
     entry,
-    listed,
+    inapplicable,
     main,
     members,
     run,
@@ -102,7 +103,7 @@ class Decompositions(unittest.TestCase):
     def test_one_rank_has_no_windows_or_has_them(self):
         """A method that cannot run says why."""
         out = run(HALO, 1, *ONCE, *PLAIN)
-        away = {e["method"]: e["why"] for e in out.result["results"] if not e["applicable"]}
+        away = inapplicable(out)
         self.assertLessEqual(set(away), {"rma-fence", "rma-pscw"})
         for why in away.values():
             self.assertRegex(why, "^MPI makes no window here: MPI_Win_create: ")
@@ -290,7 +291,7 @@ class Faults(unittest.TestCase):
                     code, failed, ran = self.wrong(fault, case, 0)
                     self.assertEqual(code, 1)
                     self.assertEqual(failed, ran)
-                    self.assertEqual(ran, set(listed(FAULTY, "methods")))
+                    self.assertEqual(ran, set(built(FAULTY, *ONCE)))
 
     def test_one_fault_in_any_exchange_is_caught(self):
         """Two exchanges of marks, three steps of the verification, three that are timed."""

@@ -9,7 +9,7 @@ import tempfile
 import unittest
 from pathlib import Path
 
-from kernel_run import assert_refused, checks, entry, listed, long, main, run
+from kernel_run import assert_refused, built, checks, entry, inapplicable, long, main, run
 
 TRANSPOSE = FAULTY = COUNTING = ""
 METHODS: "list[str]" = []
@@ -301,7 +301,7 @@ class Counts(unittest.TestCase):
 
     def reasons(self, out) -> "dict[str, str]":
         self.assertEqual(out.code, 0, out.stdout + out.stderr)
-        return {e["method"]: e["why"] for e in out.result["results"] if not e["applicable"]}
+        return inapplicable(out)
 
     def test_methods_that_mpi_cannot_count_are_left_out(self):
         """Planes of a rank have 7200 elements; in those of a node, 10512 arrive."""
@@ -342,5 +342,5 @@ class Listing(unittest.TestCase):
 if __name__ == "__main__":
     sys.path.insert(0, str(Path(__file__).parent))
     TRANSPOSE, FAULTY, COUNTING = sys.argv[1:4]
-    METHODS = listed(TRANSPOSE, "methods")
+    METHODS = built(TRANSPOSE, *QUICK)
     main(*sys.argv[4:])

@@ -13,7 +13,7 @@ import tempfile
 import unittest
 from pathlib import Path
 
-from kernel_run import MPIEXEC, Outcome, launchers, run
+from kernel_run import MPIEXEC, Outcome, inapplicable, launchers, run
 
 KERNELS = Path()
 ODD = ""  # a library to preload
@@ -47,8 +47,7 @@ class Windows(unittest.TestCase):
         """Of the methods that did not run; all others are verified."""
         self.assertEqual(out.code, 0, out.stdout + out.stderr)
         self.assertTrue(out.result["verified"])
-        results = out.result["results"]
-        return {entry["method"]: entry["why"] for entry in results if not entry["applicable"]}
+        return inapplicable(out)
 
     def assert_refused(self, out: Outcome) -> None:
         """By a line, not by a signal or the watchdog."""

@@ -94,6 +94,20 @@ static void test_messages(const party *p)
     MPI_Request_free(&requests[0]);
     MPI_Request_free(&requests[1]);
     CHECK_SENT();
+#ifdef BX_MPI_4
+    MPI_Psend_init(sent, 3, 2, MPI_SHORT, to, 0, p->comm, MPI_INFO_NULL, &requests[0]);
+    MPI_Precv_init(received, 3, 2, MPI_SHORT, from, 0, p->comm, MPI_INFO_NULL, &requests[1]);
+    CHECK_SENT();
+    for (int i = 0; i < 2; i++) {
+        MPI_Startall(2, requests);
+        for (int part = 2; part >= 0; part--) MPI_Pready(part, requests[0]);
+        MPI_Waitall(2, requests, statuses);
+        expect(p->world[to], 12);
+    }
+    MPI_Request_free(&requests[0]);
+    MPI_Request_free(&requests[1]);
+    CHECK_SENT();
+#endif
 }
 
 static void test_collectives(const party *p)
@@ -161,6 +175,21 @@ static void test_collectives(const party *p)
     expect(p->world[(p->rank + 1) % p->size], 16);
     MPI_Reduce(sent, received, 2, MPI_DOUBLE, MPI_SUM, 0, p->comm);
     expect(p->world[0], 16);
+#ifdef BX_MPI_4
+    MPI_Request requests[2];
+    MPI_Allreduce_init(sent, received, 3, MPI_DOUBLE, MPI_SUM, p->comm, MPI_INFO_NULL, requests);
+    MPI_Alltoallv_init(sent, counts, at, MPI_DOUBLE, received + 3, counts, at, MPI_DOUBLE, p->comm,
+                       MPI_INFO_NULL, &requests[1]);
+    CHECK_SENT();
+    for (int turn = 0; turn < 2; turn++) {
+        for (int i = 0; i < 2; i++) MPI_Start(&requests[i]);
+        for (int i = 0; i < 2; i++) MPI_Wait(&requests[i], MPI_STATUS_IGNORE);
+        expect(p->world[(p->rank + 1) % p->size], 24);
+        for (int i = 0; i < p->size; i++) expect(p->world[i], 16);
+        CHECK_SENT();
+    }
+    for (int i = 0; i < 2; i++) MPI_Request_free(&requests[i]);
+#endif
     for (int i = 0; i < p->size; i++) counts[i] = 1 + i % 2;
     MPI_Reduce_scatter(sent, received, counts, MPI_DOUBLE, MPI_SUM, p->comm);
     for (int i = 0; i < p->size; i++) expect(p->world[i], 8.0 * counts[i]);
@@ -243,6 +272,18 @@ static void test_classes(void)
     bx_profile_read(then);
     /* A rank alone waits for nobody: its barrier may be shorter than a tick of the clock. */
     CHECK(size == 1 || then[BX_COLLECTIVE].waiting > first[BX_COLLECTIVE].waiting);
+#ifdef BX_MPI_4
+    MPI_Allreduce_init(&mine, &sum, 1, MPI_INT, MPI_SUM, MPI_COMM_WORLD, MPI_INFO_NULL, &request);
+    bx_profile_read(first);
+    for (int i = 0; i < 3; i++) {
+        MPI_Start(&request);
+        MPI_Wait(&request, MPI_STATUS_IGNORE);
+    }
+    MPI_Request_free(&request);
+    bx_profile_read(then);
+    CHECK(then[BX_COLLECTIVE].calls - first[BX_COLLECTIVE].calls == 6);
+    CHECK(then[BX_P2P].calls == first[BX_P2P].calls);
+#endif
 }
 
 /* Requests that are under way are counted, and laps all along which one is; calls by routine. */

@@ -497,8 +497,8 @@ void bx_plan_repack_all(const bx_plan *plan, const bx_plane_part *part, bx_compl
             bx_plan_repack(plan, part, p, buffer + plan->lengths.plane_at[p]);
 }
 
-void bx_plan_alltoallv(const bx_plan *plan, bx_direction way, bx_complex *half, bx_complex *buffer,
-                       MPI_Request *request)
+static void alltoallv(const bx_plan *plan, bx_direction way, bx_complex *half, bx_complex *buffer,
+                      MPI_Request *request, bool persistent)
 {
     const bx_lengths *l = &plan->lengths;
     const MPI_Datatype type = MPI_C_DOUBLE_COMPLEX;
@@ -509,10 +509,29 @@ void bx_plan_alltoallv(const bx_plan *plan, bx_direction way, bx_complex *half, 
               *sent_at = out ? l->half_at : l->plane_at;
     const int *coming = out ? l->plane_length : l->half_length,
               *coming_at = out ? l->plane_at : l->half_at;
+#ifdef BX_MPI_4
+    if (persistent) {
+        MPI_Alltoallv_init(from, sent, sent_at, type, to, coming, coming_at, type, plan->team,
+                           MPI_INFO_NULL, request);
+        return;
+    }
+#endif
     if (request)
         MPI_Ialltoallv(from, sent, sent_at, type, to, coming, coming_at, type, plan->team, request);
     else
         MPI_Alltoallv(from, sent, sent_at, type, to, coming, coming_at, type, plan->team);
+}
+
+void bx_plan_alltoallv(const bx_plan *plan, bx_direction way, bx_complex *half, bx_complex *buffer,
+                       MPI_Request *request)
+{
+    alltoallv(plan, way, half, buffer, request, false);
+}
+
+void bx_plan_alltoallv_init(const bx_plan *plan, bx_direction way, bx_complex *half,
+                            bx_complex *buffer, MPI_Request *request)
+{
+    alltoallv(plan, way, half, buffer, request, true);
 }
 
 enum { SMALL_COPY = 4096 }; /* elements that are not worth waking threads for */

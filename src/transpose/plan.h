@@ -187,6 +187,9 @@ void bx_plan_repack_all(const bx_plan *plan, const bx_plane_part *part, bx_compl
  * forward blocks are sent; `request`: MPI_Ialltoallv, or NULL.  Collective over the team. */
 void bx_plan_alltoallv(const bx_plan *plan, bx_direction way, bx_complex *half, bx_complex *buffer,
                        MPI_Request *request);
+/* Makes the persistent request of the same, of MPI 4.  Collective over the team. */
+void bx_plan_alltoallv_init(const bx_plan *plan, bx_direction way, bx_complex *half,
+                            bx_complex *buffer, MPI_Request *request);
 
 /* Returns a buffer like a rank's half-transformed field, where blocks are packed that are sent, and
  * come in (Bethune 2010, section 4); NULL unless that is to be done as published.  fftw_free. */
