@@ -171,7 +171,7 @@ int bx_device_open(bx_run *run, const char *option, int64_t most_ranks, double b
 static void read_kinds(char *kinds, size_t size)
 {
     kinds[0] = '\0';
-#if MPI_VERSION >= 4
+#ifdef BX_MPI_4
     MPI_Info info;
     int length = (int)size, there;
     MPI_Comm_get_info(MPI_COMM_WORLD, &info);

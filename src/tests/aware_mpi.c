@@ -26,7 +26,7 @@ int MPI_Get_library_version(char *text, int *length)
         *length = (int)strlen(strcpy(text, "MPI VERSION    : CRAY MPICH version 8.1.29"));
     return code;
 }
-#if MPI_VERSION >= 4
+#ifdef BX_MPI_4
 int MPI_Info_get_string(MPI_Info info, const char *key, int *length, char *value, int *there)
 {
     int code = PMPI_Info_get_string(info, key, length, value, there);
@@ -83,3 +83,8 @@ P2P(Recv_init, recv_init, (BUF b, INT n, TYPE t, INT peer, INT tag, COMM comm, R
     (b, n, t, peer, tag, comm, q), )
 P2P(Win_create, win_create, (BUF b, AINT n, INT unit, MPI_Info info, COMM comm, WIN *win),
     (b, n, unit, info, comm, win), )
+#ifdef BX_MPI_4
+P2P(Allreduce_init, allreduce_init,
+    (CBUF b, BUF rb, INT n, TYPE t, OP op, COMM comm, MPI_Info info, REQUEST q),
+    (b, rb, n, t, op, comm, info, q), )
+#endif

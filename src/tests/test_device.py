@@ -11,7 +11,7 @@ from pathlib import Path
 
 import kernel_run
 from fake_device import ORDERS, launch
-from kernel_run import Outcome, assert_refused, long
+from kernel_run import Outcome, assert_refused, inapplicable, long
 
 PATTERNS = UNIT = ""
 # The runtimes: name of the library, version
@@ -88,7 +88,7 @@ class Patterns(unittest.TestCase):
         with self.subTest(where=where, ranks=ranks, options=options):
             out = launch(PATTERNS, ranks, *where, **options)
             self.assertEqual(out.code, 0, out.stdout + out.stderr)
-            away = {e["method"]: e["why"] for e in out.result["results"] if not e["applicable"]}
+            away = inapplicable(out)
             away.pop("node-to-node", "")
             one_sided = {} if buffers == "device" else dict.fromkeys(("put", "get"), STAGED)
             self.assertEqual(away, one_sided)
@@ -128,9 +128,7 @@ class Patterns(unittest.TestCase):
             import jsonschema
         except ImportError:
             self.skipTest("no jsonschema")
-        schema = (
-            Path(kernel_run.__file__).parents[2] / "checks/bisection/kernels/result.schema.json"
-        )
+        schema = Path(__file__).parents[2] / "checks/bisection/kernels/result.schema.json"
         for buffers in ("device", "staged"):
             out = self.verified(buffers, 2)
             jsonschema.validate(out.result, json.loads(schema.read_text()))
