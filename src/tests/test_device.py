@@ -85,8 +85,8 @@ class Patterns(unittest.TestCase):
 
     def verified(self, buffers: str, ranks: int, *arguments: str, **options: str) -> Outcome:
         where = ("--buffers", buffers, *self.SMALL, *arguments)
+        out = launch(PATTERNS, ranks, *where, **options)
         with self.subTest(where=where, ranks=ranks, options=options):
-            out = launch(PATTERNS, ranks, *where, **options)
             self.assertEqual(out.code, 0, out.stdout + out.stderr)
             away = inapplicable(out)
             away.pop("node-to-node", "")
@@ -101,9 +101,10 @@ class Patterns(unittest.TestCase):
         return out
 
     def test_every_order_of_work(self):
+        ranks = min(3, kernel_run.MOST_RANKS)
         for order in ORDERS:
-            self.verified("device", 3, FAKE_ORDER=order)
-            self.verified("staged", 3, FAKE_ORDER=order)
+            self.verified("device", ranks, FAKE_ORDER=order)
+            self.verified("staged", ranks, FAKE_ORDER=order)
 
     def test_nodes_and_runtimes(self):
         for buffers in ("device", "staged"):
