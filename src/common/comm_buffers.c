@@ -15,14 +15,15 @@ bool bx_comm_buffers_are_staged(void)
     return strcmp(bx_comm_buffer_options.place, "staged") == 0;
 }
 
-int bx_comm_buffers_open(bx_run *run, double bytes, const char *sized_by)
+int bx_comm_buffers_open(bx_run *run, double bytes, double beside, const char *sized_by)
 {
     char option[32];
     int number =
         bx_run_one_of(run, "buffers", bx_comm_buffer_options.place, "host, device, staged");
     if (bx_run_agree(run) != BX_OK) return run->refusal;
     place = number;
-    int code = bx_resources_claim_memory(run, place == STAGED ? 2 * bytes : bytes, sized_by);
+    double on_host = (place == STAGED ? 2 : 1) * bytes + beside;
+    int code = bx_resources_claim_memory(run, on_host, sized_by);
     if (code != BX_OK || place == HOST) return code;
     snprintf(option, sizeof option, "--buffers %s", bx_comm_buffer_options.place);
     code = bx_device_open(run, option, bx_comm_buffer_options.ranks_per_device, bytes);

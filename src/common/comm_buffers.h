@@ -31,10 +31,10 @@ extern struct bx_comm_buffer_options {
 
 /* Whether the options ask for staged buffers.  Local. */
 bool bx_comm_buffers_are_staged(void);
-/* Claims `bytes` for the buffers of this rank, as bx_resources_claim_memory does, and opens its
- * device where the options ask for one (device.h has the refusals).  Returns as bx_run_agree.
- * Collective, once. */
-int bx_comm_buffers_open(bx_run *run, double bytes, const char *sized_by);
+/* Claims memory as bx_resources_claim_memory does: `bytes` for the buffers of this rank, and
+ * `beside` of the host's for all else.  Opens its device where the options ask for one: device.h
+ * has the refusals.  Returns as bx_run_agree.  Collective, once. */
+int bx_comm_buffers_open(bx_run *run, double bytes, double beside, const char *sized_by);
 /* Whole pages of a buffer, which stays where it is; `name` must live as long.  Returns false where
  * the host has no memory.  Local. */
 bool bx_comm_buffer_create(bx_comm_buffer *buffer, size_t bytes, const char *name);

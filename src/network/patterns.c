@@ -456,7 +456,7 @@ static int setup(bx_run *run, void **state)
     bytes *= s->sets;
     int code = cold ? bx_cold_open(run) : BX_OK;
     if (code == BX_OK)
-        code = bx_comm_buffers_open(run, 2 * bytes, "--memory: two buffers for each rank");
+        code = bx_comm_buffers_open(run, 2 * bytes, 0, "--memory: two buffers for each rank");
     if (code != BX_OK) return code;
     if (!bx_comm_buffer_create(&s->sending, (size_t)bytes, "sent") ||
         !bx_comm_buffer_create(&s->receiving, (size_t)bytes, "received"))

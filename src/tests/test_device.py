@@ -1,6 +1,6 @@
 """Buffers on devices that are none: answers, refusals, faults.
 
-Usage: test_device.py PATTERNS UNIT_DEVICE [unittest arguments]
+Usage: test_device.py PATTERNS PAIRS UNIT_DEVICE [unittest arguments]
 """
 
 import itertools
@@ -11,9 +11,9 @@ from pathlib import Path
 
 import kernel_run
 from fake_device import ORDERS, launch
-from kernel_run import Outcome, assert_refused, inapplicable, long
+from kernel_run import Outcome, assert_refused, checks, inapplicable, long
 
-PATTERNS = UNIT = ""
+PATTERNS = PAIRS = UNIT = ""
 # The runtimes: name of the library, version
 RUNTIMES = {
     "cuda": ("libcudart.so.12", 12040),
@@ -96,8 +96,8 @@ class Patterns(unittest.TestCase):
             (devices,) = out.result["layout"]["devices"]
             self.assertEqual([rank["rank"] for rank in devices["ranks"]], list(range(ranks)))
             for entry in out.result["results"]:
-                checks = {check["name"] for check in entry["verification"]["checks"]}
-                self.assertEqual("work left on the device" in checks, entry["applicable"])
+                names = {check["name"] for check in entry["verification"]["checks"]}
+                self.assertEqual("work left on the device" in names, entry["applicable"])
         return out
 
     def test_every_order_of_work(self):
@@ -148,6 +148,21 @@ class Patterns(unittest.TestCase):
         ):
             out = launch(PATTERNS, 2, "--buffers", buffers, *self.SMALL, aware=aware)
             assert_refused(self, out, 2, line)
+
+
+class Pairs(unittest.TestCase):
+    """Meetings of two nodes with 8 B, fewer bytes than the words of a latency, and with more."""
+
+    def test_every_matrix_is_verified(self):
+        for bytes_of_node, ranks in (("8", 2), ("65536", 3), ("65536", 4)):
+            for buffers, order in itertools.product(("device", "staged"), ORDERS):
+                node = ("--ranks-per-node", "2" if ranks == 4 else "1", "--bytes", bytes_of_node)
+                where = ("--buffers", buffers, *node, "--samples", "2")
+                out = launch(PAIRS, min(ranks, kernel_run.MOST_RANKS), *where, FAKE_ORDER=order)
+                with self.subTest(where=where, ranks=ranks, order=order):
+                    self.assertEqual(out.code, 0, out.stdout + out.stderr)
+                    self.assertIn("work left on the device", checks(out, "tournament"))
+                    self.assertEqual(out.result["parameters"]["buffers"], buffers)
 
 
 class Refusals(unittest.TestCase):
@@ -223,5 +238,5 @@ class Refusals(unittest.TestCase):
 
 
 if __name__ == "__main__":
-    PATTERNS, UNIT = sys.argv[1:3]
-    kernel_run.main(*sys.argv[3:])
+    PATTERNS, PAIRS, UNIT = sys.argv[1:4]
+    kernel_run.main(*sys.argv[4:])

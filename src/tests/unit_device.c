@@ -152,7 +152,7 @@ int main(int argc, char **argv)
     bx_comm_buffer_options.ranks_per_device = atoi(argv[2]);
     staged = bx_comm_buffers_are_staged();
     late = !getenv("FAKE_ORDER") || strcmp(getenv("FAKE_ORDER"), "late") == 0;
-    if (bx_comm_buffers_open(&run, 2 * BYTES, "two buffers") != BX_OK) {
+    if (bx_comm_buffers_open(&run, 2 * BYTES, 0, "two buffers") != BX_OK) {
         if (run.rank == 0) fprintf(stderr, "bisection-unit: %s\n", run.message);
         MPI_Finalize();
         return run.refusal;
