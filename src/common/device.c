@@ -41,6 +41,7 @@ void bx_device_end(const char *format, ...)
     vsnprintf(line, sizeof line, format, arguments);
     va_end(arguments);
     fprintf(stderr, "%s: %s\n", device.rank, line);
+    sleep(1); /* Open MPI 5 loses what a rank prints just before it aborts, now and then */
     PMPI_Abort(MPI_COMM_WORLD, BX_RESOURCES);
     abort(); /* MPI_Abort need not end this rank */
 }
