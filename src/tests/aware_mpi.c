@@ -2,7 +2,8 @@
  * that can be reached for that of fake_device.h, in every routine of common/profile.def and in some
  * others.  Kernels define MPI_ of these routines and call PMPI_, so it stands at both.
  *
- * AWARE_SAYS: yes (the default), no; cray, it is Cray's; kinds, only by mpi_memory_alloc_kinds. */
+ * AWARE_SAYS: yes (the default), no; cray, it is Cray's; kinds, only by mpi_memory_alloc_kinds;
+ * lie, yes, but it is not. */
 #include "fake_device.h"
 
 #include <dlfcn.h>
@@ -16,9 +17,12 @@ static bool says(const char *words)
     const char *chosen = getenv("AWARE_SAYS");
     return strcmp(chosen ? chosen : "yes", words) == 0;
 }
-int MPIX_Query_cuda_support(void) { return says("yes"); }
-int MPIX_Query_rocm_support(void) { return says("yes"); } /* Open MPI's name; MPICH's: */
-int MPIX_Query_hip_support(void) { return says("yes"); }
+int MPIX_Query_cuda_support(void) { return says("yes") || says("lie"); }
+int MPIX_Query_rocm_support(void)
+{
+    return says("yes") || says("lie");
+} /* Open MPI's name; MPICH's: */
+int MPIX_Query_hip_support(void) { return says("yes") || says("lie"); }
 int MPI_Get_library_version(char *text, int *length)
 {
     int code = PMPI_Get_library_version(text, length);
@@ -34,6 +38,11 @@ int MPI_Info_get_string(MPI_Info info, const char *key, int *length, char *value
     return code;
 }
 #endif
+
+static void *reach(const void *memory)
+{
+    return says("lie") ? (void *)memory : fake_device_reach(memory);
+}
 
 /* Buffers are called b, rb and cb in profile.def; these stand for those that a routine lacks. */
 static const void *b, *cb;
@@ -62,7 +71,7 @@ static void *rb;
     {                                                                                              \
         static __typeof__(&PMPI_##name) real;                                                      \
         if (!real) *(void **)&real = dlsym(RTLD_NEXT, "PMPI_" #name);                              \
-        b = fake_device_reach(b), cb = fake_device_reach(cb), rb = fake_device_reach(rb);          \
+        b = reach(b), cb = reach(cb), rb = reach(rb);                                              \
         return real arguments;                                                                     \
     }
 #define P2P(name, small, ...) P2P_(name, __VA_ARGS__)

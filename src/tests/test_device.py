@@ -141,6 +141,14 @@ class Patterns(unittest.TestCase):
         names = {c["name"] for e in out.result["results"] for c in e["verification"]["checks"]}
         self.assertNotIn("work left on the device", names)
 
+    def test_touch_by_a_library_that_lies(self):
+        """Signals end the launch, as other crashes do."""
+        one = ("--method", "alltoall", "--largest", "8")
+        out = launch(PATTERNS, 1, "--buffers", "device", *self.SMALL, *one, AWARE_SAYS="lie")
+        self.assertGreater(out.code, 4, out.stdout + out.stderr)
+        touch = r"bisection-patterns: rank 0 on host \S+: the host touches memory of the device: "
+        self.assertRegex(out.stderr, touch + r"byte \d+ of `(sent|received)`, in MPI_Alltoall\n")
+
     def test_refusals(self):
         for buffers, aware, line in (
             ("gpu", True, "--buffers gpu: unknown; choose from host, device, staged"),
