@@ -38,7 +38,7 @@ typedef struct {
     int *counts, *offsets; /* [size] words, for vector forms */
     MPI_Request *requests;
     MPI_Request *persistent; /* [sets][count] of the block of steps */
-    MPI_Win windows[2]; /* of what is sent, of what is received; only for one-sided patterns */
+    MPI_Win windows[2];      /* of what is sent, of what is received; only for one-sided patterns */
 } bx_patterns;
 
 /* The value of from[] for a sum over all ranks, of to[] for a block to all ranks. */
@@ -60,8 +60,8 @@ typedef struct bx_pattern {
     /* Sets sent_blocks, received_blocks, to and from of this rank.  Local.  The numbers of blocks
      * must not depend on `block_number`. */
     void (*route)(bx_patterns *s);
-    /* Makes the persistent requests of all sets, one an exchange, before a block of steps, and frees
-     * them.  Collective over the world.  NULL: there are none. */
+    /* Makes the persistent requests of all sets, one an exchange, before a block of steps, and
+     * frees them.  Collective over the world.  NULL: there are none. */
     void (*open)(bx_patterns *s);
     void (*close)(bx_patterns *s);
     /* One exchange.  Collective over the world. */

@@ -109,8 +109,8 @@ static double messages_allreduce(const bx_patterns *s) { return s->size > 1 ? s-
 static double volume_allreduce(const bx_patterns *s) { return 2 * (s->units - 1.0) / s->units; }
 
 #define SUM_TO_ALL                                                                                 \
-    .to_everyone = true, .reduced = true, .route = route_allreduce, .messages = messages_allreduce, \
-    .volume = volume_allreduce
+    .to_everyone = true, .reduced = true, .route = route_allreduce,                                \
+    .messages = messages_allreduce, .volume = volume_allreduce
 
 const bx_pattern bx_pattern_allreduce = {
     .summary = "MPI_Allreduce: a sum over all ranks, to all",

@@ -2,8 +2,8 @@
  * BX_FAULT_FROM on; with BX_FAULT_ONCE in that call alone.  The files of the kernel are compiled to
  * call these.
  *
- * With BX_FAULT=slow MPI_Wtime is a made-up clock, which no other process disturbs.  Each rank takes
- * a time of its own, of seconds, to write what it sends. */
+ * With BX_FAULT=slow MPI_Wtime is a made-up clock, which no other process disturbs.  Each rank
+ * takes a time of its own, of seconds, to write what it sends. */
 #include "faulty.h"
 
 #include <mpi.h>

@@ -291,7 +291,7 @@ class Faults(unittest.TestCase):
                     code, failed, ran = self.wrong(fault, case, 0)
                     self.assertEqual(code, 1)
                     self.assertEqual(failed, ran)
-                    self.assertEqual(ran, set(built(FAULTY, *ONCE)))
+                    self.assertEqual(ran, set(built(HALO, *ONCE)))
 
     def test_one_fault_in_any_exchange_is_caught(self):
         """Two exchanges of marks, three steps of the verification, three that are timed."""

@@ -286,8 +286,7 @@ class Refusals(unittest.TestCase):
             self.assertEqual(out.code, 0, out.stderr)
         out = launch(fields + 2 * padded)
         self.assertEqual(out.code, 0, out.stderr)
-        reasons = {e["method"]: e.get("why") for e in out.result["results"]}
-        refused = {m: float(re.match(needs, why)[1]) for m, why in reasons.items() if why}
+        refused = {m: float(re.match(needs, why)[1]) for m, why in inapplicable(out).items()}
         self.assertIn("shm-padded", refused)
         self.assertNotIn("alltoallv", refused)
         self.assertGreaterEqual(min(refused.values()), padded / 2)
@@ -323,7 +322,9 @@ class Counts(unittest.TestCase):
         counting = Path(COUNTING).with_name("counting-npar")
         if not counting.exists():
             self.skipTest("npar was not built")
-        reasons = self.reasons(self.launch(str(counting), 2, *size, "--method", "npar-1,node-aware"))
+        reasons = self.reasons(
+            self.launch(str(counting), 2, *size, "--method", "npar-1,node-aware")
+        )
         self.assertEqual(set(reasons), {"node-aware"})
         self.assertIn("buffers of", reasons["node-aware"])
 

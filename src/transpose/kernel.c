@@ -150,15 +150,18 @@ static int settle_methods(bx_transpose_state *t, double *claimed)
     for (int m = 0; m < bx_transpose_method_count; m++)
         bytes[m] = bx_exchange_bytes(t->geometry, bx_transpose_methods[m], rank, options.published);
     bx_resources_by_node(t->run, bx_transpose_method_count, bytes, need);
+    /* what is not applicable comes last, and no line names it */
+    for (int m = 0; m < bx_transpose_method_count; m++)
+        if (!bx_exchange_applicable(t->run, t->geometry, bx_transpose_methods[m], t->why[m],
+                                    sizeof t->why[m]))
+            need[m] = INFINITY;
     order_methods(need, order);
     for (int i = 0; i < bx_transpose_method_count; i++) {
         int m = order[i];
         char *why = t->why[m], *end = why + sizeof t->why[m];
         if (!bx_run_is_selected(t->run, bx_transpose_methods[m]->about.name)) continue;
-        last = m;
-        if (!bx_exchange_applicable(t->run, t->geometry, bx_transpose_methods[m], why,
-                                    sizeof t->why[m]))
-            continue;
+        if (last < 0 || isfinite(need[m])) last = m;
+        if (isinf(need[m])) continue;
         if (bx_resources_fits(t->run, *claimed, bytes[m], &all, &left)) {
             *claimed += bytes[m];
             runs++;
