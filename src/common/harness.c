@@ -1,6 +1,7 @@
 /* A launch from start to end. */
 
 #include "charge.h"
+#include "device.h"
 #include "layout.h"
 #include "profile.h"
 #include "result.h"
@@ -55,6 +56,7 @@ static bx_json *describe(bx_run *run, int argc, char **argv)
     bx_json *layout = bx_json_object(root, "layout");
     bx_layout_add(run, layout);
     bx_layout_add_clock(run, layout);
+    bx_device_add(run, layout);
     bx_build_add(bx_json_object(root, "build"));
     bx_charge_describe(run, root);
     bx_layout_add_hosts(run, bx_json_array(root, "hosts"));

@@ -288,10 +288,8 @@ char *bx_layout_gather_texts(MPI_Comm comm, const char *text)
     return all;
 }
 
-/* Rank 0 of `comm` adds to `list` an object for each group of ranks whose objects `common` are the
- * same: that object's members, and an array `name` of the ranks' values `varied`.  Frees both. */
-static void add_groups(MPI_Comm comm, bx_json *common, bx_json *varied, bx_json *list,
-                       const char *name)
+void bx_layout_add_groups(MPI_Comm comm, bx_json *common, bx_json *varied, bx_json *list,
+                          const char *name)
 {
     int size, is_first;
     char *text = bx_json_take_text(common), *varied_text = bx_json_take_text(varied);
@@ -344,7 +342,7 @@ void bx_layout_add(const bx_run *run, bx_json *json)
     bx_json *list = bx_json_array(json, "seats");
     bx_json_array(json, "ghz");
     if (!seats) return;
-    add_groups(firsts, seats, describe_node(run), list, "nodes");
+    bx_layout_add_groups(firsts, seats, describe_node(run), list, "nodes");
     PMPI_Comm_free(&firsts);
 }
 
@@ -371,6 +369,6 @@ void bx_layout_add_hosts(const bx_run *run, bx_json *list)
     *host_name = (bx_json){.kind = '"', .text = bx_memory_copy_text(name)};
     BX_TEXTS(about, {"cpu", host.cpu}, {"kernel", host.kernel}, {"architecture", host.architecture},
              {"firmware", host.firmware});
-    add_groups(firsts, about, host_name, list, "names");
+    bx_layout_add_groups(firsts, about, host_name, list, "names");
     PMPI_Comm_free(&firsts);
 }

@@ -15,6 +15,11 @@ void bx_layout_add(const bx_run *run, bx_json *layout);
 void bx_layout_add_clock(const bx_run *run, bx_json *layout);
 /* Adds the result's "hosts", groups of hosts that are alike, to an array of rank 0.  Collective. */
 void bx_layout_add_hosts(const bx_run *run, bx_json *list);
+/* Adds to an array of rank 0 of `comm` an object for each group of ranks whose objects `common` are
+ * the same: that object's members, and an array `name` of the ranks' values `varied`.  Frees both.
+ * Collective. */
+void bx_layout_add_groups(MPI_Comm comm, bx_json *common, bx_json *varied, bx_json *list,
+                          const char *name);
 /* Returns, on rank 0 of `comm`, the texts of the ranks that have one (not NULL), in their order:
  * one after the other, and an empty one; the caller frees them.  NULL elsewhere.  Collective. */
 char *bx_layout_gather_texts(MPI_Comm comm, const char *text);

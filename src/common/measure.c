@@ -2,6 +2,7 @@
 #include "measure.h"
 
 #include "charge.h"
+#include "comm_buffers.h"
 #include "host.h"
 #include "start.h"
 #include "watchdog.h"
@@ -90,6 +91,7 @@ static void measure_block(bx_run *run, bx_result *result, int64_t round, block_s
         double wait = bx_host_waited();
         bx_profile_into(NULL);
         cost->step += elapsed;
+        bx_comm_buffers_inspect(&result->verification);
         if (baseline) quiet_barrier(run);
         bx_watchdog_tick("timing", kernel->methods[m].name, round + 1);
         if (kernel->inspect) {

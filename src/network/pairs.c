@@ -169,23 +169,24 @@ static int setup(bx_run *run, void **state)
                              "%d rounds: the matrix takes %d; name fewer by --rounds", p->rounds,
                              INT16_MAX);
     size_t records = (size_t)p->rounds * (size_t)(p->nodes / 2) + REPEATS * MEETINGS_AGAIN;
-    size_t bytes = p->line.words * WORD;
-    double needed = p->line.local < p->line.talker_count ? 2 * (double)bytes : 0;
-    if (p->rank == 0) needed += 8 * (double)(records * sizeof *p->records); /* and to judge them */
-    code = bx_resources_claim_memory(run, needed, "--bytes: two buffers, --rounds: the matrix");
+    size_t bytes = (size_t)fmax((double)p->line.words, BX_PAIRS_TRIPS) * WORD;
+    double buffers = p->line.local < p->line.talker_count ? 2 * (double)bytes : 0;
+    double beside = p->rank == 0 ? 8 * (double)(records * sizeof *p->records) : 0; /* to judge */
+    code = bx_comm_buffers_open(run, buffers, beside, "--bytes: two buffers, --rounds: the matrix");
     if (code == BX_OK && cold) code = bx_cold_open(run);
     if (code != BX_OK) return code;
     int most_meetings = p->nodes / 2 > MEETINGS_AGAIN ? p->nodes / 2 : MEETINGS_AGAIN;
     BX_ALLOC((size_t)most_meetings, p->meetings);
     if (p->rank == 0) p->accounts = bx_memory_alloc((size_t)p->nodes, sizeof *p->accounts);
     if (p->line.local >= p->line.talker_count) return BX_OK;
-    p->line.sent = bx_memory_alloc_pages(bytes);
-    p->line.received = bx_memory_alloc_pages(bytes);
-    if (!p->line.sent || !p->line.received)
+    p->line.staged = bx_comm_buffers_are_staged();
+    if (!bx_comm_buffer_create(&p->line.sent, bytes, "sent") ||
+        !bx_comm_buffer_create(&p->line.received, bytes, "received"))
         return bx_run_refuse(run, BX_RESOURCES, "--bytes %lld: out of memory",
                              (long long)node_bytes);
-    memset(p->line.sent, 0, bytes); /* the pages are there before anything is timed */
-    memset(p->line.received, 0, bytes);
+    /* The pages are there before anything is timed. */
+    bx_comm_buffer_fill(&p->line.sent, 0, p->line.sent.exchanged, bytes);
+    bx_comm_buffer_fill(&p->line.received, 0, p->line.received.exchanged, bytes);
     return BX_OK;
 }
 
@@ -544,8 +545,9 @@ static void teardown(void *state)
     if (p->line.column != MPI_COMM_NULL) MPI_Comm_free(&p->line.column);
     if (p->line.talkers != MPI_COMM_NULL) MPI_Comm_free(&p->line.talkers);
     bx_pairs_switches_free(&p->switches);
-    BX_FREE(p->line.sent, p->line.received, p->seats, p->meetings, p->accounts, p->records,
-            p->matrix_path);
+    bx_comm_buffer_free(&p->line.sent);
+    bx_comm_buffer_free(&p->line.received);
+    BX_FREE(p->seats, p->meetings, p->accounts, p->records, p->matrix_path);
     bx_cold_close();
 }
 
@@ -568,6 +570,7 @@ const bx_kernel *bx_kernel_get(void)
          BX_INTEGER, WORD, 1 << 30, &node_bytes},
         {"samples", "N", "samples of each value of a pair, whose median counts", BX_INTEGER, 1,
          1000, &samples},
+        BX_COMM_BUFFER_OPTIONS,
         {"cold", NULL, "no cache has what is sent, or where it arrives, when a sample begins",
          BX_FLAG, 0, 0, &cold},
     };

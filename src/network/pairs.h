@@ -2,7 +2,7 @@
  * again.  Nodes are numbered from 0, as bx_run_node_of does. */
 #pragma once
 
-#include "bx.h"
+#include "comm_buffers.h"
 #include "pairs.def"
 
 /* ---- schedule: local, the same on every rank ---- */
@@ -64,15 +64,18 @@ typedef struct {
     float out, back, both; /* B/s from a to b; from b to a; both ways at once, their sum */
 } bx_pairs_values;
 
+enum { BX_PAIRS_TRIPS = 10 }; /* there and back in a sample of the latency, each of its own word */
+
 /* This rank's end of the lines to other nodes. Local rank l of one node talks to l of the other. */
 typedef struct {
     uint64_t seed;
-    MPI_Comm column;           /* the ranks of my local number; its rank i is of node i */
-    MPI_Comm talkers;          /* of my node, those that talk; MPI_COMM_NULL where I do not */
-    int local, talker_count;   /* my number of talker_count, the same on every node */
-    size_t words;              /* of 8 bytes, in a message */
-    int samples;               /* of each value; their median counts */
-    uint64_t *sent, *received; /* [words] */
+    MPI_Comm column;               /* the ranks of my local number; its rank i is of node i */
+    MPI_Comm talkers;              /* of my node, those that talk; MPI_COMM_NULL where I do not */
+    int local, talker_count;       /* my number of talker_count, the same on every node */
+    size_t words;                  /* of 8 bytes, in a message */
+    int samples;                   /* of each value; their median counts */
+    bx_comm_buffer sent, received; /* [words], and BX_PAIRS_TRIPS at least */
+    bool staged;
 } bx_pairs_line;
 
 /* Measures a meeting of my node with another, whose talkers do the same at the same time.

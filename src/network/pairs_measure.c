@@ -4,7 +4,7 @@
 /* In the order in which they are measured: the latency last, when cores that slept run at full
  * clock. */
 enum { OUT, BACK, BOTH, LATENCY, KINDS };
-enum { TRIPS = 10 }; /* there and back, in one sample of the latency */
+enum { TRIPS = BX_PAIRS_TRIPS }; /* there and back, in one sample of the latency */
 enum { TAG_READY = 1, TAG_CONTENT, TAG_RECEIPT, TAG_TIMES };
 
 static const uint64_t ODD = UINT64_C(0x9e3779b97f4a7c15); /* words of a message are apart by it */
@@ -28,19 +28,53 @@ static void meet(const talk *t, int tag)
                  t->line->column, MPI_STATUS_IGNORE);
 }
 
+/* Writes the words that are sent. */
+static void make(const talk *t, size_t words)
+{
+    uint64_t *made = t->line->sent.host;
+    for (size_t w = 0; w < words; w++) made[w] = word(t->mine, w);
+    bx_comm_buffer_bring(&t->line->sent, t->line->sent.exchanged, words * sizeof *made);
+}
+
+/* Compares the words that were received. */
+static void compare(talk *t, size_t words)
+{
+    const uint64_t *arrived = t->line->received.host;
+    bx_comm_buffer_fetch(&t->line->received, t->line->received.exchanged, words * sizeof *arrived);
+    for (size_t w = 0; w < words; w++)
+        if (arrived[w] != word(t->theirs, w))
+            t->wrong += bx_verification_wrong_bytes(arrived[w], word(t->theirs, w));
+}
+
+static void send_word(const talk *t, size_t i)
+{
+    bx_pairs_line *line = t->line;
+    uint64_t *content = (uint64_t *)line->sent.exchanged + i;
+    if (line->staged) bx_comm_buffer_stage_out(&line->sent, content, sizeof *content);
+    MPI_Send(content, 1, MPI_UINT64_T, t->peer, TAG_CONTENT, line->column);
+}
+
+static void receive_word(const talk *t, size_t i)
+{
+    bx_pairs_line *line = t->line;
+    uint64_t *content = (uint64_t *)line->received.exchanged + i;
+    MPI_Recv(content, 1, MPI_UINT64_T, t->peer, TAG_CONTENT, line->column, MPI_STATUS_IGNORE);
+    if (line->staged) bx_comm_buffer_stage_in(&line->received, content, sizeof *content);
+}
+
 static double sample_latency(talk *t)
 {
-    uint64_t got;
+    make(t, TRIPS);
     meet(t, TAG_READY);
     double start = MPI_Wtime();
     for (size_t i = 0; i < TRIPS; i++) {
-        uint64_t content = word(t->mine, i);
-        if (t->first) MPI_Send(&content, 1, MPI_UINT64_T, t->peer, TAG_CONTENT, t->line->column);
-        MPI_Recv(&got, 1, MPI_UINT64_T, t->peer, TAG_CONTENT, t->line->column, MPI_STATUS_IGNORE);
-        if (!t->first) MPI_Send(&content, 1, MPI_UINT64_T, t->peer, TAG_CONTENT, t->line->column);
-        t->wrong += bx_verification_wrong_bytes(got, word(t->theirs, i));
+        if (t->first) send_word(t, i);
+        receive_word(t, i);
+        if (!t->first) send_word(t, i);
     }
-    return (MPI_Wtime() - start) / (2 * TRIPS);
+    double seconds = MPI_Wtime() - start;
+    compare(t, TRIPS);
+    return seconds / (2 * TRIPS);
 }
 
 /* Ends with a receipt, as a send may be complete long before its message has arrived. */
@@ -51,24 +85,25 @@ static double sample_transfer(talk *t, int kind)
          receives = kind == BOTH || (kind == OUT) != t->first;
     MPI_Request requests[2];
     int count = 0, words = (int)line->words;
-    if (sends)
-        for (size_t w = 0; w < line->words; w++) line->sent[w] = word(t->mine, w);
+    size_t bytes = line->words * sizeof(uint64_t);
+    if (sends) make(t, line->words);
     bx_cold_sweep();
     MPI_Barrier(line->talkers);
     if (receives)
-        MPI_Irecv(line->received, words, MPI_UINT64_T, t->peer, TAG_CONTENT, line->column,
+        MPI_Irecv(line->received.exchanged, words, MPI_UINT64_T, t->peer, TAG_CONTENT, line->column,
                   &requests[count++]);
     meet(t, TAG_READY);
     double start = MPI_Wtime();
+    if (sends && line->staged) bx_comm_buffer_stage_out(&line->sent, line->sent.exchanged, bytes);
     if (sends)
-        MPI_Isend(line->sent, words, MPI_UINT64_T, t->peer, TAG_CONTENT, line->column,
+        MPI_Isend(line->sent.exchanged, words, MPI_UINT64_T, t->peer, TAG_CONTENT, line->column,
                   &requests[count++]);
     MPI_Waitall(count, requests, MPI_STATUSES_IGNORE);
+    if (receives && line->staged)
+        bx_comm_buffer_stage_in(&line->received, line->received.exchanged, bytes);
     meet(t, TAG_RECEIPT);
     double seconds = MPI_Wtime() - start;
-    for (size_t w = 0; receives && w < line->words; w++)
-        if (line->received[w] != word(t->theirs, w))
-            t->wrong += bx_verification_wrong_bytes(line->received[w], word(t->theirs, w));
+    if (receives) compare(t, line->words);
     return seconds;
 }
 

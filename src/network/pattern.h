@@ -6,7 +6,7 @@
  * that every byte of every exchange is there to be verified when the step has ended. */
 #pragma once
 
-#include "bx.h"
+#include "comm_buffers.h"
 #include "patterns.def"
 
 enum { BX_WORD = sizeof(uint64_t) };
@@ -31,7 +31,8 @@ typedef struct {
     int sets, set;         /* of blocks; which one is this step's: with --cold each has its own */
     uint64_t *sent;        /* [sets][count][sent_blocks][words] */
     uint64_t *received;    /* [sets][count][received_blocks][words] */
-    size_t capacity;       /* bytes of each of these buffers */
+    bx_comm_buffer sending, receiving; /* which these are */
+    bool staged;
     int sent_blocks, received_blocks;
     int *to, *from;        /* [blocks] the rank that a block goes to, comes from; see bx_pattern */
     int *counts, *offsets; /* [size] words, for vector forms */
@@ -65,6 +66,8 @@ typedef struct bx_pattern {
     void (*close)(bx_patterns *s);
     /* One exchange.  Collective over the world. */
     void (*exchange)(const bx_patterns *s, int number);
+    /* The same with staged buffers.  NULL: a rank copies before all and after all that it does. */
+    void (*exchange_staged)(const bx_patterns *s, int number);
     /* Messages of an exchange, of all ranks together, as the profile counts them: what was asked,
      * without a look at the route.  Local.  NULL: barriers, one of each rank. */
     double (*messages)(const bx_patterns *s);
@@ -100,6 +103,11 @@ static inline size_t bx_pattern_number(const bx_patterns *s, int number)
 {
     return (size_t)s->set * (size_t)s->count + (size_t)number;
 }
+/* Bytes of so many blocks. */
+static inline size_t bx_pattern_bytes(const bx_patterns *s, int blocks)
+{
+    return (size_t)blocks * (size_t)s->words * BX_WORD;
+}
 /* The first block of an exchange in a buffer. */
 static inline uint64_t *bx_pattern_sent(const bx_patterns *s, int number)
 {
@@ -109,6 +117,18 @@ static inline uint64_t *bx_pattern_received(const bx_patterns *s, int number)
 {
     return &s->received[bx_pattern_number(s, number) * (size_t)s->received_blocks *
                         (size_t)s->words];
+}
+
+/* With staged buffers, around what is sent and received in an exchange. */
+static inline void bx_pattern_stage_out(const bx_patterns *s, int number)
+{
+    bx_comm_buffer_stage_out(&s->sending, bx_pattern_sent(s, number),
+                             bx_pattern_bytes(s, s->sent_blocks));
+}
+static inline void bx_pattern_stage_in(const bx_patterns *s, int number)
+{
+    bx_comm_buffer_stage_in(&s->receiving, bx_pattern_received(s, number),
+                            bx_pattern_bytes(s, s->received_blocks));
 }
 
 /* Adds a block to a route; a rank of MPI_PROC_NULL adds none. */

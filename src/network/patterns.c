@@ -138,6 +138,18 @@ static void lay_route(bx_patterns *s, size_t method)
     s->pattern->route(s);
 }
 
+/* A block of an exchange where the kernel makes it, or looks at it: MPI is given others. */
+static uint64_t *block_made(const bx_patterns *s, int number, int block)
+{
+    uint64_t *first = bx_comm_buffer_host(&s->sending, bx_pattern_sent(s, number));
+    return first + (size_t)block * (size_t)s->words;
+}
+static const uint64_t *block_arrived(const bx_patterns *s, int number, int block)
+{
+    const uint64_t *first = bx_comm_buffer_host(&s->receiving, bx_pattern_received(s, number));
+    return first + (size_t)block * (size_t)s->words;
+}
+
 /* New stamps in the set, and nothing where a block is to arrive. */
 static void arm(bx_patterns *s, uint64_t stamp)
 {
@@ -145,12 +157,14 @@ static void arm(bx_patterns *s, uint64_t stamp)
     for (int number = 0; number < s->count; number++)
         for (int b = 0; b < s->sent_blocks; b++) {
             uint64_t key = key_sent(s, b, number);
-            uint64_t *block = bx_pattern_sent(s, number) + (size_t)b * (size_t)s->words;
+            uint64_t *block = block_made(s, number, b);
             block[0] = word_sent(s, key, 0) + stamp;
             block[last] = word_sent(s, key, last) + stamp;
         }
-    size_t blocks = (size_t)s->count * (size_t)s->received_blocks;
-    memset(bx_pattern_received(s, 0), 0xa5, blocks * (size_t)s->words * BX_WORD);
+    bx_comm_buffer_bring(&s->sending, bx_pattern_sent(s, 0),
+                         bx_pattern_bytes(s, s->count * s->sent_blocks));
+    bx_comm_buffer_fill(&s->receiving, 0xa5, bx_pattern_received(s, 0),
+                        bx_pattern_bytes(s, s->count * s->received_blocks));
 }
 
 /* With --cold all sets are made ready here, and no step finds its own in a cache. */
@@ -170,7 +184,7 @@ static void begin(void *state, size_t method, size_t point)
         for (int number = 0; number < s->count; number++)
             for (int b = 0; b < s->sent_blocks; b++) {
                 uint64_t key = key_sent(s, b, number);
-                uint64_t *block = bx_pattern_sent(s, number) + (size_t)b * (size_t)s->words;
+                uint64_t *block = block_made(s, number, b);
                 for (int w = 0; w < s->words; w++) block[w] = word_sent(s, key, w);
             }
         if (cold) arm(s, stamp_of(s, generation + 1 + (uint64_t)s->set));
@@ -189,10 +203,23 @@ static void prepare(void *state, size_t method, size_t point)
     if (s->pattern->one_sided) bx_window_sync(s->comm, s->windows, 2);
 }
 
+static void exchange_staged(const bx_patterns *s, int number)
+{
+    if (s->pattern->exchange_staged) {
+        s->pattern->exchange_staged(s, number);
+        return;
+    }
+    bx_pattern_stage_out(s, number);
+    s->pattern->exchange(s, number);
+    bx_pattern_stage_in(s, number);
+}
+
 static void step(void *state, size_t method, size_t point)
 {
     bx_patterns *s = state;
-    for (int number = 0; number < s->count; number++) s->pattern->exchange(s, number);
+    void (*exchange)(const bx_patterns *s, int number) =
+        s->staged ? exchange_staged : s->pattern->exchange;
+    for (int number = 0; number < s->count; number++) exchange(s, number);
 }
 
 /* Every byte of every exchange, after every step. */
@@ -200,12 +227,14 @@ static void inspect(void *state, size_t method, size_t point, bx_verification *v
 {
     bx_patterns *s = state;
     if (s->pattern->one_sided) bx_window_sync(s->comm, s->windows, 2);
+    bx_comm_buffer_fetch(&s->receiving, bx_pattern_received(s, 0),
+                         bx_pattern_bytes(s, s->count * s->received_blocks));
     uint64_t stamp = stamp_of(s, generation);
     double wrong = 0;
     for (int number = 0; number < s->count; number++)
         for (int b = 0; b < s->received_blocks; b++) {
             uint64_t key = key_received(s, b, number);
-            const uint64_t *block = bx_pattern_received(s, number) + (size_t)b * (size_t)s->words;
+            const uint64_t *block = block_arrived(s, number, b);
             for (int w = 0; w < s->words; w++) {
                 uint64_t expected = word_expected(s, key, w, stamp);
                 if (block[w] != expected) wrong += bx_verification_wrong_bytes(block[w], expected);
@@ -295,6 +324,8 @@ static bool applicable(void *state, size_t method, char *why, size_t why_size)
     if (entry->factor && (first > entry->largest || first > largest))
         snprintf(why, why_size, "has sizes from %lld to %lld B", (long long)entry->smallest,
                  (long long)entry->largest);
+    else if (pattern->one_sided && bx_comm_buffers_are_staged())
+        snprintf(why, why_size, "staged: nothing tells the target when to copy");
     else if (pattern->one_sided && *no_windows)
         snprintf(why, why_size, "%s", no_windows);
     else if (!fits(method, first))
@@ -425,19 +456,22 @@ static int setup(bx_run *run, void **state)
     bytes *= s->sets;
     int code = cold ? bx_cold_open(run) : BX_OK;
     if (code == BX_OK)
-        code = bx_resources_claim_memory(run, 2 * bytes, "--memory: two buffers for each rank");
+        code = bx_comm_buffers_open(run, 2 * bytes, 0, "--memory: two buffers for each rank");
     if (code != BX_OK) return code;
-    s->capacity = bx_memory_whole_pages((size_t)bytes);
-    s->sent = bx_memory_alloc_pages(s->capacity);
-    s->received = bx_memory_alloc_pages(s->capacity);
-    if (!s->sent || !s->received)
+    if (!bx_comm_buffer_create(&s->sending, (size_t)bytes, "sent") ||
+        !bx_comm_buffer_create(&s->receiving, (size_t)bytes, "received"))
         bx_run_refuse(run, BX_RESOURCES, "--memory %lld: out of memory", (long long)memory);
     code = bx_run_agree(run);
     if (code != BX_OK) return code;
-    memset(s->sent, 0, s->capacity); /* the pages are there before anything is timed */
-    memset(s->received, 0, s->capacity);
-    if (one_sided && (!bx_window_open(run, s->comm, &s->sent, s->capacity, &s->windows[0]) ||
-                      !bx_window_open(run, s->comm, &s->received, s->capacity, &s->windows[1])))
+    s->staged = bx_comm_buffers_are_staged();
+    s->sent = s->sending.exchanged;
+    s->received = s->receiving.exchanged;
+    size_t capacity = s->sending.bytes;
+    bx_comm_buffer_fill(&s->sending, 0, s->sent,
+                        capacity); /* pages are there before all is timed */
+    bx_comm_buffer_fill(&s->receiving, 0, s->received, capacity);
+    if (one_sided && (!bx_window_open(run, s->comm, &s->sent, capacity, &s->windows[0]) ||
+                      !bx_window_open(run, s->comm, &s->received, capacity, &s->windows[1])))
         snprintf(no_windows, sizeof no_windows, "%s", bx_window_why());
     return BX_OK;
 }
@@ -486,8 +520,9 @@ static void teardown(void *state)
     bx_patterns *s = state;
     for (int i = 0; i < 2; i++) bx_window_close(&s->windows[i]);
     bx_cold_close();
-    BX_FREE(s->sent, s->received, s->unit_first, s->order, s->place, s->to, s->from, s->counts,
-            s->offsets, s->requests);
+    bx_comm_buffer_free(&s->sending);
+    bx_comm_buffer_free(&s->receiving);
+    BX_FREE(s->unit_first, s->order, s->place, s->to, s->from, s->counts, s->offsets, s->requests);
 }
 
 const bx_kernel *bx_kernel_get(void)
@@ -502,6 +537,7 @@ const bx_kernel *bx_kernel_get(void)
          &largest},
         {"memory", "MIB", "buffers of a rank at most; larger blocks are left out", BX_INTEGER, 1,
          16384, &memory},
+        BX_COMM_BUFFER_OPTIONS,
         {"cold", NULL,
          "no cache has what a step exchanges: each of a block has buffers of its own, of --memory",
          BX_FLAG, 0, 0, &cold},

@@ -11,20 +11,24 @@ A list (mutants/KERNEL.txt) has paragraphs:
     - text that stands once in the file: an expression, or statements
     + the text in its place; none: nothing
     launch: RANKS ARGUMENTS...         or RANKSxTHREADS ARGUMENTS...
+    device: when a fake device does its work, of fake_device.ORDERS; without this line there is none
     check: the check that tells; without this line any may
     passes: why no launch can tell; without this line the launch must exit with 1
+    ends: CODE LINE, which the launch must exit with and print in place of that
 
 Several lines of `-` or `+` are one text.  Statements end with `;` or `}` in C, and are whole lines
 in Fortran; all else is an expression.  One executable has all mutants of a kernel: BX_MUTANT names
 the one in force; without it the kernel is sound.
 """
 
+import functools
 import re
 import sys
 import unittest
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
+import fake_device
 from kernel_run import run
 
 # In a block where it can be: gfortran numbers the procedures of a type by all names of its module,
@@ -36,14 +40,14 @@ def read(path: Path) -> "list[dict[str, str]]":
     """The mutants of a list: name, file, sound and mutated text, launch, passes."""
     mutants = []
     for paragraph in re.split(r"\n\s*\n", re.sub(r"(?m)^#.*\n", "", path.read_text())):
-        mutant = {"-": "", "+": "", "passes": "", "check": ""}
+        mutant = {"-": "", "+": "", "passes": "", "check": "", "device": "", "ends": ""}
         for line in filter(None, paragraph.splitlines()):
             key, _, value = line.partition(" ")
             key = key.rstrip(":")
             mutant[key] = f"{mutant[key]}\n{value}" if mutant.get(key) else value
-        if missing := {"name", "file", "launch"} - set(mutant) if len(mutant) > 4 else {}:
+        if missing := {"name", "file", "launch"} - set(mutant) if len(mutant) > 6 else {}:
             raise SystemExit(f"{path}: no {', '.join(sorted(missing))}: in {paragraph!r}")
-        if len(mutant) > 4:
+        if len(mutant) > 6:
             mutants.append(mutant)
     return mutants
 
@@ -92,17 +96,19 @@ def verdict(executable: str, mutant: "dict[str, str]") -> str:
     layout, *arguments = mutant["launch"].split()
     ranks, _, threads = layout.partition("x")
     short = ["--repeats", "1", "--warmup", "0"]
+    start = functools.partial(fake_device.launch if mutant["device"] else run, executable)
     try:
-        out = run(executable, int(ranks), *arguments, *short, threads=int(threads or 1),
-                  BX_MUTANT=mutant["name"])  # fmt: skip
+        out = start(int(ranks), *arguments, *short, threads=int(threads or 1),
+                    BX_MUTANT=mutant["name"], FAKE_ORDER=mutant["device"])  # fmt: skip
     except unittest.SkipTest:
         return ""
-    wanted = 0 if mutant["passes"] else 1
+    code, _, line = mutant["ends"].partition(" ")
+    wanted = int(code) if code else 0 if mutant["passes"] else 1
     check = mutant["check"]
     told = re.search(f" (wrong|not what its name says): {re.escape(check)}", out.stdout)
-    if out.code == wanted and (told or not check):
+    if out.code == wanted and (told or not check) and line in out.stderr:
         return ""
-    expected = f"{wanted} by {check}" if check else wanted
+    expected = f"{wanted} by {check or line}" if check or line else wanted
     return f"{mutant['name']}: exit code {out.code}, not {expected}\n{out.stdout}{out.stderr}"
 
 
@@ -113,7 +119,8 @@ def main() -> int:
     executable, listing, *names = sys.argv[1:]
     mutants = [m for m in read(Path(listing)) if not names or m["name"] in names]
     # Each launch passes while no mutant is in force.
-    launches = {m["launch"]: {**m, "name": "none", "passes": "sound", "check": ""} for m in mutants}
+    sound = {"name": "none", "passes": "sound", "check": "", "ends": ""}
+    launches = {(m["launch"], m["device"]): {**m, **sound} for m in mutants}
     with ThreadPoolExecutor(2) as pool:
         faults = list(pool.map(lambda m: verdict(executable, m), [*launches.values(), *mutants]))
     print(*filter(None, faults), f"{len(mutants)} mutants, {len(launches)} launches", sep="\n")

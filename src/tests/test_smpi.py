@@ -59,6 +59,7 @@ class Kernels(unittest.TestCase):
                 ("--case", "sic", "--method", "packed", "--restart", __file__),
                 "no restart files",
             ),
+            ("patterns", ("--buffers", "device"), "no device is simulated"),
         ):
             out = simulate_machine(FOLDER, kernel, "merlin", 2, *SAMPLE, *arguments)
             self.assertIn(out.code, (2, 3))

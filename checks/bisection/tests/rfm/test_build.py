@@ -70,6 +70,9 @@ def builds(fake, gallery):
             install_cmake(patch, home / "tools", of_other_sources(home, fake))
             make_spack(patch, home)
             patch.setenv("LOADEDMODULES", "toolchain/2025:openmpi/5.0")
+            patch.setenv("CUDA_VISIBLE_DEVICES", "3,5,6")  # others in another job
+            patch.setenv("NVIDIA_VISIBLE_DEVICES", "all")
+            patch.setenv("UCX_TLS", "rc,cuda")
             environs = ("-p", "system|broken|spack")
             return run_command(home, "quick", "--system", str(site), *environs, *ONE)
 
@@ -95,6 +98,9 @@ def test_results_of_spack_have_lock_commits_and_modules(builds):
     wanted = {"lock": kept.stem, "Spack": commit, "Spack packages": commit}
     assert built == {**wanted, "software": built["software"], "modules": MODULES}
     assert built.items() <= facts["spack", "TransposeLaunch"].items()
+    tuning = facts["spack", "TransposeLaunch"]["MPI environment"].split(", ")
+    assert {"CUDA_VISIBLE_DEVICES=3 of them", "NVIDIA_VISIBLE_DEVICES=all"} < set(tuning)
+    assert "UCX_TLS=rc,cuda" in ", ".join(tuning)
     assert (facts["broken", "Build"], facts["broken", "TransposeLaunch"]) == (built, {})
     (result,) = (builds.folder / "kernels").glob("transpose-*.json")
     assert json.loads(result.read_text())["labels"]["spack"] == commit

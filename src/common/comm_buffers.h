@@ -1,0 +1,67 @@
+/* Buffers of messages (--buffers): in memory of the host, in that of a device, or staged, which is
+ * in a device's with a copy in the host's that MPI is given.
+ *
+ * A kernel makes and verifies content at `host`, gives MPI `exchanged`, and dereferences nothing
+ * else.  What only devices need does nothing to buffers of the host. */
+#pragma once
+
+#include "bx.h"
+
+typedef struct bx_comm_buffer {
+    void *host, *exchanged;
+    void *device; /* NULL: buffers of the host */
+    size_t bytes;
+    struct bx_comm_buffer *next; /* of all that there are */
+} bx_comm_buffer;
+
+/* The options' values. */
+extern struct bx_comm_buffer_options {
+    const char *place;
+    int64_t ranks_per_device;
+} bx_comm_buffer_options;
+
+/* Those of a kernel that can, in its table. */
+/* clang-format off */
+#define BX_COMM_BUFFER_OPTIONS                                                                          \
+    {"buffers", "WHERE", "memory that messages lie in: host, device, or staged", BX_TEXT, 0, 0,    \
+     &bx_comm_buffer_options.place},                                                                    \
+    {"ranks-per-device", "N", "refuse more ranks on a device (default: any number)", BX_INTEGER,   \
+     1, 1e6, &bx_comm_buffer_options.ranks_per_device}
+/* clang-format on */
+
+/* Whether the options ask for staged buffers.  Local. */
+bool bx_comm_buffers_are_staged(void);
+/* Claims memory as bx_resources_claim_memory does: `bytes` for the buffers of this rank, and
+ * `beside` of the host's for all else.  Opens its device where the options ask for one: device.h
+ * has the refusals.  Returns as bx_run_agree.  Collective, once. */
+int bx_comm_buffers_open(bx_run *run, double bytes, double beside, const char *sized_by);
+/* Whole pages of a buffer, which stays where it is; `name` must live as long.  Returns false where
+ * the host has no memory.  Local. */
+bool bx_comm_buffer_create(bx_comm_buffer *buffer, size_t bytes, const char *name);
+/* Nothing for a buffer that was not created.  Local. */
+void bx_comm_buffer_free(bx_comm_buffer *buffer);
+
+/* ---- around a step, all local and done when they return: `bytes` from `at` on, an address at
+ * `exchanged` ---- */
+
+/* The same place at `host`. */
+static inline void *bx_comm_buffer_host(const bx_comm_buffer *buffer, const void *at)
+{
+    return (char *)buffer->host + ((const char *)at - (const char *)buffer->exchanged);
+}
+/* Brings what the kernel has made at `host` to where it is sent from. */
+void bx_comm_buffer_bring(const bx_comm_buffer *buffer, const void *at, size_t bytes);
+/* Fills with a byte what is to arrive; `host` only where it is the same. */
+void bx_comm_buffer_fill(const bx_comm_buffer *buffer, int byte, void *at, size_t bytes);
+/* Brings what has arrived to `host`. */
+void bx_comm_buffer_fetch(const bx_comm_buffer *buffer, const void *at, size_t bytes);
+/* Verifies that a step has left no work on the device, and that MPI is given the memory asked for.
+ * The harness calls it when a sample's clock has stopped. */
+void bx_comm_buffers_inspect(bx_verification *verification);
+
+/* ---- inside a step with staged buffers, the same ---- */
+
+/* Copies from the device what is to be sent. */
+void bx_comm_buffer_stage_out(const bx_comm_buffer *buffer, void *at, size_t bytes);
+/* Copies to the device what was received. */
+void bx_comm_buffer_stage_in(const bx_comm_buffer *buffer, const void *at, size_t bytes);

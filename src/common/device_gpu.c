@@ -1,0 +1,232 @@
+/* CUDA or HIP by their runtime libraries, which are looked for when a launch asks for a device: no
+ * toolkit is needed to build.  Only functions and constants are used that are the same in CUDA 11
+ * to 13 and in HIP 5 to 7, or whose differences stand here. */
+#include "device.h"
+
+#include <dlfcn.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+enum { NO_DEVICE = 100, NOT_READY = 600 }; /* errors */
+enum { NON_BLOCKING = 1 };                 /* a stream that does not wait for the default one */
+enum { NAME_BYTES = 256, UUID_BYTES = 16 };
+static const int KIND[] = {[BX_TO_DEVICE] = 1, [BX_TO_HOST] = 2};
+
+/* field, CUDA's name, HIP's name, both without prefix, parameters */
+#define FUNCTIONS(X)                                                                               \
+    X(count, "GetDeviceCount", "GetDeviceCount", (int *))                                          \
+    X(set, "SetDevice", "SetDevice", (int))                                                        \
+    X(bus_id, "DeviceGetPCIBusId", "DeviceGetPCIBusId", (char *, int, int))                        \
+    X(memory, "MemGetInfo", "MemGetInfo", (size_t *, size_t *))                                    \
+    X(alloc, "Malloc", "Malloc", (void **, size_t))                                                \
+    X(release, "Free", "Free", (void *))                                                           \
+    X(alloc_host, "HostAlloc", "HostMalloc", (void **, size_t, unsigned))                          \
+    X(release_host, "FreeHost", "HostFree", (void *))                                              \
+    X(stream, "StreamCreateWithFlags", "StreamCreateWithFlags", (void **, unsigned))               \
+    X(sync, "StreamSynchronize", "StreamSynchronize", (void *))                                    \
+    X(query, "StreamQuery", "StreamQuery", (void *))                                               \
+    X(copy, "MemcpyAsync", "MemcpyAsync", (void *, const void *, size_t, int, void *))             \
+    X(fill, "MemsetAsync", "MemsetAsync", (void *, int, size_t, void *))                           \
+    X(attributes, "PointerGetAttributes", "PointerGetAttributes", (void *, const void *))          \
+    X(runtime, "RuntimeGetVersion", "RuntimeGetVersion", (int *))                                  \
+    X(driver, "DriverGetVersion", "DriverGetVersion", (int *))
+#define FIELD(field, cuda, hip, parameters) int(*field) parameters;
+
+static struct {
+    FUNCTIONS(FIELD)
+    int (*properties)(void *, int);
+    const char *(*text)(int);
+    void *queue;
+    const char *library;
+    bool hip;
+    int device;
+} gpu;
+
+static const char *const LIBRARIES[] = {"libcudart.so.13",  "libcudart.so.12",  "libcudart.so.11.0",
+                                        "libamdhip64.so.7", "libamdhip64.so.6", "libamdhip64.so.5"};
+
+/* ---- the library ---- */
+
+static void *find(void *library, const char *name)
+{
+    char whole[64];
+    snprintf(whole, sizeof whole, "%s%s", gpu.hip ? "hip" : "cuda", name);
+    return dlsym(library, whole);
+}
+
+/* Returns the name of a function that the library lacks; NULL: it has all. */
+static const char *resolve(void *library)
+{
+    const char *missing = NULL;
+#define RESOLVE(field, cuda, hip_name, parameters)                                                 \
+    *(void **)&gpu.field = find(library, gpu.hip ? hip_name : cuda);                               \
+    if (!gpu.field) missing = gpu.hip ? hip_name : cuda;
+    FUNCTIONS(RESOLVE)
+    /* CUDA 12 and HIP from 6 on give the version of the structure in the name. */
+    const char *versioned = gpu.hip ? "GetDevicePropertiesR0600" : "GetDeviceProperties_v2";
+    *(void **)&gpu.properties = find(library, versioned);
+    if (!gpu.properties) *(void **)&gpu.properties = find(library, "GetDeviceProperties");
+    *(void **)&gpu.text = find(library, "GetErrorString");
+    return !gpu.properties ? "GetDeviceProperties" : !gpu.text ? "GetErrorString" : missing;
+}
+
+static void must(int code, const char *call)
+{
+    if (code != 0)
+        bx_device_end("%s: %s failed: error %d, %s", gpu.library, call, code, gpu.text(code));
+}
+
+/* Of one library; 0: none of its devices can be used. */
+static int count_of(void *library, char *why, size_t size)
+{
+    const char *missing = resolve(library);
+    if (missing) {
+        snprintf(why, size, "%s has no function %s", gpu.library, missing);
+        return 0;
+    }
+    int devices = 0, code = gpu.count(&devices), driver = 0;
+    if (code == 0 && devices > 0) return devices;
+    gpu.driver(&driver);
+    /* Without a driver CUDA has error 35, as for one that is too old, and HIP that of no device. */
+    bool absent = gpu.hip ? code == NO_DEVICE && access("/dev/kfd", F_OK) != 0 : driver == 0;
+    const char *variable = gpu.hip ? "ROCR_VISIBLE_DEVICES" : "CUDA_VISIBLE_DEVICES";
+    const char *visible = getenv(variable);
+    if (absent)
+        snprintf(why, size, "%s: this host has no driver of a device: error %d, %s", gpu.library,
+                 code, gpu.text(code));
+    else if (code == 0 || code == NO_DEVICE)
+        snprintf(why, size, "%s: no device is visible, %s is %s", gpu.library, variable,
+                 visible ? visible : "not set");
+    else
+        snprintf(why, size, "%s: error %d, %s; driver %d", gpu.library, code, gpu.text(code),
+                 driver);
+    return 0;
+}
+
+/* The library that MPI has loaded, else the newest that has devices: a runtime may be newer than
+ * the driver, or of the other maker. */
+static int count(char *why, size_t size)
+{
+    size_t used = 0;
+    for (int pass = 0; pass < 2; pass++)
+        for (size_t i = 0; i < sizeof LIBRARIES / sizeof *LIBRARIES; i++) {
+            char reason[256];
+            int flags = RTLD_NOW | RTLD_LOCAL | (pass == 0 ? RTLD_NOLOAD : 0);
+            void *library = dlopen(LIBRARIES[i], flags);
+            if (!library) continue;
+            gpu.library = LIBRARIES[i];
+            gpu.hip = strstr(gpu.library, "hip");
+            int devices = count_of(library, reason, sizeof reason);
+            if (devices > 0) return devices;
+            if (pass == 1 && used < size)
+                used += (size_t)snprintf(why + used, size - used, "%s%s", used ? "; " : "", reason);
+        }
+    if (used == 0)
+        snprintf(why, size,
+                 "no runtime library is found: neither libcudart.so.11.0, .12, .13 nor "
+                 "libamdhip64.so.5, .6, .7");
+    return 0;
+}
+
+/* ---- the device ---- */
+
+static void open_device(int device)
+{
+    gpu.device = device;
+    must(gpu.set(device), "SetDevice");
+    must(gpu.release(NULL), "Free"); /* the device is set up here, not within a step */
+    must(gpu.stream(&gpu.queue, NON_BLOCKING), "StreamCreateWithFlags");
+}
+
+/* Parts of one device have its address on the bus, and a UUID each. */
+static void describe(bx_device_facts *facts)
+{
+    /* Name and UUID come first in every version's structure, of 728 to 1472 bytes. */
+    static char properties[16384];
+    must(gpu.properties(properties, gpu.device), "GetDeviceProperties");
+    must(gpu.bus_id(facts->id, BX_DEVICE_TEXT, gpu.device), "DeviceGetPCIBusId");
+    must(gpu.runtime(&facts->runtime), "RuntimeGetVersion");
+    must(gpu.driver(&facts->driver), "DriverGetVersion");
+    facts->kind = gpu.hip ? "rocm" : "cuda";
+    snprintf(facts->library, sizeof facts->library, "%s", gpu.library);
+    snprintf(facts->name, sizeof facts->name, "%.*s", BX_DEVICE_TEXT - 1, properties);
+    char *end = facts->id + strlen(facts->id);
+    for (int i = 0; i < UUID_BYTES; i++)
+        end += sprintf(end, "%s%02x", i ? "" : "/", (unsigned char)properties[NAME_BYTES + i]);
+}
+
+static double free_memory(void)
+{
+    size_t left, all;
+    must(gpu.memory(&left, &all), "MemGetInfo");
+    return (double)left;
+}
+
+static void *alloc(size_t bytes)
+{
+    void *memory;
+    must(gpu.alloc(&memory, bytes), "Malloc");
+    return memory;
+}
+
+static void release(void *memory) { must(gpu.release(memory), "Free"); }
+
+static void *alloc_host(size_t bytes)
+{
+    void *memory;
+    must(gpu.alloc_host(&memory, bytes, 0), gpu.hip ? "HostMalloc" : "HostAlloc");
+    return memory;
+}
+
+static void release_host(void *memory)
+{
+    must(gpu.release_host(memory), gpu.hip ? "HostFree" : "FreeHost");
+}
+
+/* The way is said and not guessed by the library (cudaMemcpyDefault), which would copy a wrong way
+ * in silence. */
+static void copy(void *to, const void *from, size_t bytes, bx_way way)
+{
+    must(gpu.copy(to, from, bytes, KIND[way], gpu.queue), "MemcpyAsync");
+}
+
+static void fill(void *to, int byte, size_t bytes)
+{
+    must(gpu.fill(to, byte, bytes, gpu.queue), "MemsetAsync");
+}
+
+static void synchronise(void) { must(gpu.sync(gpu.queue), "StreamSynchronize"); }
+
+static bool idle(void)
+{
+    int code = gpu.query(gpu.queue);
+    if (code != NOT_READY) must(code, "StreamQuery");
+    return code == 0;
+}
+
+static bool owns(const void *memory)
+{
+    enum { HIP6 = 60000000 };
+    /* Type and device are the first two of 24 bytes in CUDA 11 and 12, 88 in CUDA 13, 32 in HIP.
+     * HIP before 6 has other numbers for types than CUDA. */
+    int attributes[64] = {0}, version = 0;
+    must(gpu.runtime(&version), "RuntimeGetVersion");
+    int of_device = gpu.hip && version < HIP6 ? 1 : 2;
+    return gpu.attributes(attributes, memory) == 0 && attributes[0] == of_device &&
+           attributes[1] == gpu.device;
+}
+
+const bx_device bx_device_gpu = {.count = count,
+                                 .open = open_device,
+                                 .describe = describe,
+                                 .free_memory = free_memory,
+                                 .alloc = alloc,
+                                 .release = release,
+                                 .alloc_host = alloc_host,
+                                 .release_host = release_host,
+                                 .copy = copy,
+                                 .fill = fill,
+                                 .sync = synchronise,
+                                 .idle = idle,
+                                 .owns = owns};

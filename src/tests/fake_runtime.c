@@ -1,0 +1,237 @@
+/* A fake CUDA runtime, or with FAKE_HIP=5 or 6 a fake HIP: the functions that common/device_gpu.c
+ * uses, on the device of fake_device.h.  It punishes what a device punishes.
+ *
+ *   FAKE_DEVICES  devices of the host (2)
+ *   FAKE_ORDER    when queued work is done: late, in the next sync (the default); early, at once;
+ * or a seed, at random between the two FAKE_FIRST    the first device that is visible to this
+ * process (0) FAKE_FREE     bytes that a device has free (2^30) FAKE_FAIL     a function that
+ * fails; "driver": there is none */
+#include "fake_device.h"
+
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#ifdef FAKE_HIP
+#define NAME(name) hip##name
+#else
+#define NAME(name) cuda##name
+#define FAKE_HIP 0
+#endif
+/* Errors, and types of memory: HIP 5 has others. */
+enum { INVALID = 1, NO_MEMORY = 2, OLD_DRIVER = 35, NO_DEVICE = 100, NOT_READY = 600, ASKED = 700 };
+enum { OF_HOST = FAKE_HIP == 5 ? 0 : 1, OF_DEVICE = FAKE_HIP == 5 ? 1 : 2 };
+enum { PAGE = 65536, MOST_BUFFERS = 64, MOST_WORK = 4096, UUID = 256 };
+
+typedef struct {
+    void *to;
+    const void *from; /* NULL: fill with `byte` */
+    int byte;
+    size_t bytes;
+} work;
+
+static struct {
+    int device;
+    struct {
+        uintptr_t first;
+        size_t bytes;
+    } buffers[MOST_BUFFERS];
+    int buffer_count;
+    size_t used[FAKE_MOST];
+    work queue[MOST_WORK];
+    int queued;
+    uint64_t random;
+} fake;
+
+static long setting(const char *name, long usual)
+{
+    return getenv(name) ? atol(getenv(name)) : usual;
+}
+static bool fails(const char *function)
+{
+    return getenv("FAKE_FAIL") && strcmp(getenv("FAKE_FAIL"), function) == 0;
+}
+#define MAY_FAIL(error)                                                                            \
+    if (fails(__func__)) return error
+
+/* ---- the queue ---- */
+
+static bool ordered(const char *order)
+{
+    const char *chosen = getenv("FAKE_ORDER");
+    return strcmp(chosen ? chosen : "late", order) == 0;
+}
+
+static void do_first(int count)
+{
+    if (count > fake.queued) count = fake.queued;
+    for (int i = 0; i < count; i++) {
+        work *w = &fake.queue[i];
+        if (w->from) memcpy(fake_device_reach(w->to), fake_device_reach(w->from), w->bytes);
+        if (!w->from) memset(fake_device_reach(w->to), w->byte, w->bytes);
+    }
+    fake.queued -= count;
+    memmove(fake.queue, &fake.queue[count], (size_t)fake.queued * sizeof *fake.queue);
+}
+
+static void queue(work w)
+{
+    if (fake.queued == MOST_WORK) abort();
+    fake.queue[fake.queued++] = w;
+    if (ordered("early")) do_first(fake.queued);
+    if (ordered("early") || ordered("late")) return;
+    if (fake.random == 0) fake.random = (uint64_t)setting("FAKE_ORDER", 1);
+    fake.random = fake.random * UINT64_C(6364136223846793005) + UINT64_C(1442695040888963407);
+    do_first((int)(fake.random >> 33) % 3);
+}
+
+/* Whether memory is a whole part of one buffer of the device that is set. */
+static bool holds(const void *memory, size_t bytes)
+{
+    uintptr_t at = (uintptr_t)memory;
+    for (int i = 0; i < fake.buffer_count && fake_device_of(memory) == fake.device; i++)
+        if (at >= fake.buffers[i].first &&
+            at + bytes <= fake.buffers[i].first + fake.buffers[i].bytes)
+            return true;
+    return false;
+}
+
+/* ---- the functions ---- */
+
+const char *NAME(GetErrorString)(int error)
+{
+    return error == NO_MEMORY ? "out of memory" : "as asked for";
+}
+
+int NAME(RuntimeGetVersion)(int *version)
+{
+    *version = FAKE_HIP ? FAKE_HIP * 10000000 : 12040;
+    return 0;
+}
+int NAME(DriverGetVersion)(int *version)
+{
+    *version = fails("driver") ? 0 : FAKE_HIP ? FAKE_HIP * 10000000 : 12040;
+    return 0;
+}
+int NAME(GetDeviceCount)(int *count)
+{
+    if (fails("driver")) return FAKE_HIP ? NO_DEVICE : OLD_DRIVER;
+    *count = (int)setting("FAKE_DEVICES", 2);
+    return *count > 0 ? 0 : NO_DEVICE;
+}
+int NAME(SetDevice)(int device)
+{
+    if (device < 0 || device >= setting("FAKE_DEVICES", 2)) return INVALID;
+    fake.device = device;
+    return 0;
+}
+int NAME(DeviceGetPCIBusId)(char *id, int size, int device)
+{
+    snprintf(id, (size_t)size, "0000:%02lX:00.0", 1 + device + setting("FAKE_FIRST", 0));
+    return 0;
+}
+static int describe(char *properties, int device)
+{
+    snprintf(properties, UUID, "Fake device");
+    memset(properties + UUID, 1 + device + (int)setting("FAKE_FIRST", 0), 16);
+    return 0;
+}
+#if FAKE_HIP == 0
+int NAME(GetDeviceProperties_v2)(void *p, int device) { return describe(p, device); }
+#elif FAKE_HIP == 5
+int NAME(GetDeviceProperties)(void *p, int device) { return describe(p, device); }
+#else
+int NAME(GetDevicePropertiesR0600)(void *p, int device) { return describe(p, device); }
+#endif
+int NAME(MemGetInfo)(size_t *left, size_t *all)
+{
+    *left = *all = (size_t)setting("FAKE_FREE", 1 << 30);
+    return 0;
+}
+int NAME(Malloc)(void **memory, size_t bytes)
+{
+    MAY_FAIL(NO_MEMORY);
+    int flags = MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED_NOREPLACE;
+    size_t whole = (bytes + PAGE - 1) / PAGE * PAGE, *used = &fake.used[fake.device];
+    uintptr_t at = FAKE_BASE + (uintptr_t)fake.device * FAKE_SPAN + *used;
+    *memory = mmap((void *)at, whole, PROT_NONE, flags, -1, 0);
+    void *reached = mmap((void *)(at + FAKE_DISTANCE), whole, PROT_READ | PROT_WRITE, flags, -1, 0);
+    if (*memory == MAP_FAILED || reached == MAP_FAILED || fake.buffer_count == MOST_BUFFERS)
+        return NO_MEMORY;
+    *used += whole + PAGE;        /* no address is used again, nobody has the page behind */
+    memset(reached, 0xc3, whole); /* as somebody has left it */
+    fake.buffers[fake.buffer_count].first = at;
+    fake.buffers[fake.buffer_count++].bytes = bytes;
+    return 0;
+}
+int NAME(Free)(void *memory)
+{
+    for (int i = 0; i < fake.buffer_count; i++)
+        if (fake.buffers[i].first == (uintptr_t)memory) {
+            munmap(memory, fake.buffers[i].bytes);
+            munmap(fake_device_reach(memory), fake.buffers[i].bytes);
+            fake.buffers[i] = fake.buffers[--fake.buffer_count];
+            return 0;
+        }
+    return memory ? INVALID : 0;
+}
+static int alloc_host(void **memory, size_t bytes)
+{
+    *memory = aligned_alloc(PAGE, (bytes + PAGE - 1) / PAGE * PAGE);
+    return *memory ? 0 : NO_MEMORY;
+}
+static int release_host(void *memory)
+{
+    free(memory);
+    return 0;
+}
+#if FAKE_HIP
+int NAME(HostMalloc)(void **memory, size_t bytes, unsigned flags)
+{
+    return alloc_host(memory, bytes);
+}
+int NAME(HostFree)(void *memory) { return release_host(memory); }
+#else
+int NAME(HostAlloc)(void **memory, size_t bytes, unsigned flags)
+{
+    return alloc_host(memory, bytes);
+}
+int NAME(FreeHost)(void *memory) { return release_host(memory); }
+#endif
+int NAME(StreamCreateWithFlags)(void **stream, unsigned flags)
+{
+    *stream = &fake;
+    return 0;
+}
+int NAME(StreamSynchronize)(void *stream)
+{
+    MAY_FAIL(ASKED);
+    do_first(fake.queued);
+    return 0;
+}
+int NAME(StreamQuery)(void *stream) { return fake.queued ? NOT_READY : 0; }
+/* kind: 1 to the device, 2 to the host */
+int NAME(MemcpyAsync)(void *to, const void *from, size_t bytes, int kind, void *stream)
+{
+    const void *inside = kind == 1 ? to : from, *outside = kind == 1 ? from : to;
+    if (kind < 1 || kind > 2 || fake_device_of(outside) >= 0 || !holds(inside, bytes))
+        return INVALID;
+    queue((work){to, from, 0, bytes});
+    return 0;
+}
+int NAME(MemsetAsync)(void *to, int byte, size_t bytes, void *stream)
+{
+    if (!holds(to, bytes)) return INVALID;
+    queue((work){to, NULL, byte, bytes});
+    return 0;
+}
+int NAME(PointerGetAttributes)(void *attributes, const void *memory)
+{
+    int *values = attributes, device = fake_device_of(memory);
+    values[0] = device < 0 ? OF_HOST : OF_DEVICE;
+    values[1] = device < 0 ? fake.device : device;
+    return 0;
+}

@@ -1,0 +1,251 @@
+"""Buffers on devices that are none: answers, refusals, faults.
+
+Usage: test_device.py PATTERNS PAIRS UNIT_DEVICE [unittest arguments]
+"""
+
+import itertools
+import json
+import sys
+import unittest
+from pathlib import Path
+
+import kernel_run
+from fake_device import ORDERS, launch
+from kernel_run import Outcome, assert_refused, checks, inapplicable, long
+
+PATTERNS = PAIRS = UNIT = ""
+# The runtimes: name of the library, version
+RUNTIMES = {
+    "cuda": ("libcudart.so.12", 12040),
+    "hip": ("libamdhip64.so.6", 60000000),
+    "hip5": ("libamdhip64.so.5", 50000000),
+}
+STAGED = "staged: nothing tells the target when to copy"
+RANK = "${OMPI_COMM_WORLD_RANK:-$PMI_RANK}"
+
+
+def unit(ranks: int, buffers: str = "device", most: int = 0, before: str = "", **options: str):
+    """The unit test; `before` is what a shell of each rank does before it."""
+    command = f'{before} exec {UNIT} {buffers} {most} "$@"'
+    return launch("sh", ranks, "-c", command, "sh", **options)
+
+
+class Unit(unittest.TestCase):
+    """The functions by themselves."""
+
+    def devices(self, out: Outcome) -> dict:
+        self.assertEqual(out.code, 0, out.stdout + out.stderr)
+        (devices,) = json.loads(out.stdout)["devices"]
+        return devices
+
+    def test_every_runtime_in_every_order(self):
+        for runtime, (library, version) in RUNTIMES.items():
+            for buffers in ("device", "staged"):
+                for order in ORDERS if runtime == "cuda" else ORDERS[:1]:
+                    with self.subTest(runtime=runtime, buffers=buffers, order=order):
+                        out = unit(1, buffers, runtime=runtime, FAKE_ORDER=order)
+                        devices = self.devices(out)
+                        self.assertEqual(devices["library"], library)
+                        self.assertEqual(devices["runtime"], version)
+
+    def test_ranks_take_devices_in_turn(self):
+        for ranks in (2, 3, 4):
+            devices = self.devices(unit(ranks, most=2))
+            self.assertEqual(devices["name"], "Fake device")
+            self.assertEqual([rank["rank"] for rank in devices["ranks"]], list(range(ranks)))
+            for rank in devices["ranks"]:
+                number = 1 + rank["rank"] % 2
+                self.assertEqual(rank["id"], f"0000:0{number}:00.0/{16 * f'0{number}'}")
+
+    def test_each_rank_sees_its_own_device_alone(self):
+        devices = self.devices(unit(2, before=f"FAKE_FIRST={RANK}", most=1, FAKE_DEVICES="1"))
+        self.assertEqual(len({rank["id"] for rank in devices["ranks"]}), 2)
+
+    def test_library_of_mpi_comes_first(self):
+        devices = self.devices(unit(1, loaded="hip"))
+        self.assertEqual(devices["library"], "libamdhip64.so.6")
+
+    def test_staged_needs_no_aware_mpi(self):
+        self.assertIsNone(self.devices(unit(1, "staged", aware=False))["aware"])
+
+    def test_who_says_that_mpi_is_aware(self):
+        devices = self.devices(unit(1, AWARE_SAYS="cray", MPICH_GPU_SUPPORT_ENABLED="1"))
+        self.assertEqual(devices["aware"], "MPICH_GPU_SUPPORT_ENABLED is 1")
+        out = unit(1, AWARE_SAYS="kinds")
+        if out.code == 2:
+            self.skipTest("this library is older than MPI 4")
+        self.assertEqual(self.devices(out)["aware"], "mpi_memory_alloc_kinds has cuda")
+        self.assertEqual(unit(1, runtime="hip", AWARE_SAYS="kinds").code, 2)
+
+
+class Patterns(unittest.TestCase):
+    """The kernel, on buffers in each memory."""
+
+    SMALL = ("--largest", "8192", "--repeats", "1", "--block", "2")
+
+    def verified(self, buffers: str, ranks: int, *arguments: str, **options: str) -> Outcome:
+        where = ("--buffers", buffers, *self.SMALL, *arguments)
+        out = launch(PATTERNS, ranks, *where, **options)
+        with self.subTest(where=where, ranks=ranks, options=options):
+            self.assertEqual(out.code, 0, out.stdout + out.stderr)
+            away = inapplicable(out)
+            away.pop("node-to-node", "")
+            one_sided = {} if buffers == "device" else dict.fromkeys(("put", "get"), STAGED)
+            self.assertEqual(away, one_sided)
+            self.assertEqual(out.result["parameters"]["buffers"], buffers)
+            (devices,) = out.result["layout"]["devices"]
+            self.assertEqual([rank["rank"] for rank in devices["ranks"]], list(range(ranks)))
+            for entry in out.result["results"]:
+                names = {check["name"] for check in entry["verification"]["checks"]}
+                self.assertEqual("work left on the device" in names, entry["applicable"])
+        return out
+
+    def test_every_order_of_work(self):
+        ranks = min(3, kernel_run.MOST_RANKS)
+        for order in ORDERS:
+            self.verified("device", ranks, FAKE_ORDER=order)
+            self.verified("staged", ranks, FAKE_ORDER=order)
+
+    def test_nodes_and_runtimes(self):
+        for buffers in ("device", "staged"):
+            self.verified(buffers, 2, "--ranks-per-node", "1", runtime="hip")
+            self.verified(buffers, 4, "--ranks-per-node", "2", runtime="hip5", FAKE_ORDER="1")
+
+    @long
+    def test_all_of_them(self):
+        for buffers, order, runtime in itertools.product(("device", "staged"), ORDERS, RUNTIMES):
+            for ranks, of_node in ((2, "1"), (2, "2"), (3, "1"), (3, "3"), (4, "1"), (4, "2")):
+                node = ("--ranks-per-node", of_node)
+                self.verified(buffers, ranks, *node, runtime=runtime, FAKE_ORDER=order)
+
+    def test_cold(self):
+        """A buffer for each step: what is made for all of them is brought before the first."""
+        cold = ("--cold", "--largest", "64")
+        self.verified("device", 2, *cold, FAKE_ORDER="early")
+        self.verified("staged", 2, *cold, FAKE_ORDER="2")
+
+    def test_results_fit_their_schema(self):
+        try:
+            import jsonschema
+        except ImportError:
+            self.skipTest("no jsonschema")
+        schema = Path(__file__).parents[2] / "checks/bisection/kernels/result.schema.json"
+        for buffers in ("device", "staged"):
+            out = self.verified(buffers, 2)
+            jsonschema.validate(out.result, json.loads(schema.read_text()))
+
+    def test_host_memory_needs_no_device(self):
+        out = launch(PATTERNS, 2, *self.SMALL, runtime="none", aware=False)
+        self.assertEqual(out.code, 0, out.stdout + out.stderr)
+        self.assertNotIn("devices", out.result["layout"])
+        names = {c["name"] for e in out.result["results"] for c in e["verification"]["checks"]}
+        self.assertNotIn("work left on the device", names)
+
+    def test_touch_by_a_library_that_lies(self):
+        """Signals end the launch, as other crashes do."""
+        one = ("--method", "alltoall", "--largest", "8")
+        out = launch(PATTERNS, 1, "--buffers", "device", *self.SMALL, *one, AWARE_SAYS="lie")
+        self.assertGreater(out.code, 4, out.stdout + out.stderr)
+        touch = r"bisection-patterns: rank 0 on host \S+: the host touches memory of the device: "
+        self.assertRegex(out.stderr, touch + r"byte \d+ of `(sent|received)`, in MPI_Alltoall\n")
+
+    def test_refusals(self):
+        for buffers, aware, line in (
+            ("gpu", True, "--buffers gpu: unknown; choose from host, device, staged"),
+            ("device", False, "--buffers device: MPI does not take addresses of a device: "),
+        ):
+            out = launch(PATTERNS, 2, "--buffers", buffers, *self.SMALL, aware=aware)
+            assert_refused(self, out, 2, line)
+
+
+class Pairs(unittest.TestCase):
+    """Meetings of two nodes with 8 B, fewer bytes than the words of a latency, and with more."""
+
+    def test_every_matrix_is_verified(self):
+        ranks = min(4, kernel_run.MOST_RANKS)
+        for size in ("8", "65536"):
+            for buffers, order in itertools.product(("device", "staged"), ORDERS):
+                node = ("--ranks-per-node", str(ranks // 2), "--bytes", size)
+                where = ("--buffers", buffers, *node, "--samples", "2")
+                out = launch(PAIRS, ranks, *where, FAKE_ORDER=order)
+                with self.subTest(where=where, ranks=ranks, order=order):
+                    self.assertEqual(out.code, 0, out.stdout + out.stderr)
+                    self.assertIn("work left on the device", checks(out, "tournament"))
+                    self.assertEqual(out.result["parameters"]["buffers"], buffers)
+
+
+class Refusals(unittest.TestCase):
+    """One line each, before anything is measured."""
+
+    def refused(self, line: str, out: Outcome, code: int = 2) -> None:
+        with self.subTest(line=line):
+            self.assertEqual(out.code, code, out.stdout + out.stderr)
+            (own,) = [text for text in out.stderr.splitlines() if text.startswith("bisection-")]
+            self.assertRegex(own, line)
+
+    def test_no_device(self):
+        rank = r"bisection-unit: --buffers device: rank 0 on host \S+: "
+        self.refused(
+            rank + r"no runtime library is found: neither libcudart.so.11.0, .12, .13 nor "
+            r"libamdhip64.so.5, .6, .7$",
+            unit(2, runtime="none"),
+        )
+        hidden = {"FAKE_DEVICES": "0", "CUDA_VISIBLE_DEVICES": "7", "ROCR_VISIBLE_DEVICES": "7"}
+        without = r"this host has no driver of a device: error \d+, as asked for$"
+        invisible = r"no device is visible, (CUDA|ROCR)_VISIBLE_DEVICES is 7$"
+        self.refused(rank + "libcudart.so.12: " + invisible, unit(2, **hidden))
+        self.refused(rank + "libcudart.so.12: " + without, unit(2, FAKE_FAIL="driver"))
+        reason = invisible if Path("/dev/kfd").exists() else without
+        self.refused(rank + "libamdhip64.so.5: " + reason, unit(2, runtime="hip5", **hidden))
+        self.refused(
+            r"--buffers staged: rank 1 on host \S+: libcudart.so.12: no device is visible, "
+            r"CUDA_VISIBLE_DEVICES is not set",
+            unit(2, "staged", before=f"FAKE_DEVICES=$((1 - {RANK}))"),
+        )
+
+    def test_too_few_devices(self):
+        self.refused(
+            r"--buffers device: 2 ranks of host \S+ are on device 0000:01:00.0/\w+, more than "
+            r"--ranks-per-device 1$",
+            unit(3, most=1),
+        )
+        self.refused(
+            r"ranks 0 and 1 of host \S+ share device 0000:01:00.0/\w+, while another has none$",
+            unit(2, before=f"FAKE_FIRST=-{RANK}"),
+        )
+        self.refused(
+            r"ranks 0 and 2 of host \S+ share device \S+, while another has fewer ranks$",
+            unit(4, before=f"FAKE_FIRST=$(({RANK} / 3))", FAKE_DEVICES="1"),
+        )
+
+    def test_too_little_memory(self):
+        """400,000 B for each rank, of whom two are on the first device."""
+        out = unit(3, FAKE_FREE="799999")
+        device = r"device 0000:01:00.0/\w+ of host \S+"
+        self.refused(rf"needs 0.000745 GiB on {device}, which has 0.000745 GiB free$", out)
+        self.assertEqual(unit(3, FAKE_FREE="800000").code, 0)
+        self.assertEqual(unit(2, FAKE_FREE="400000").code, 0)
+
+    def test_mpi_is_not_aware(self):
+        line = r"--buffers device: MPI does not take addresses of a device: "
+        asked = r"(it has no MPIX_Query_cuda_support\(\)|MPIX_Query_cuda_support\(\) is 0)$"
+        self.refused(line + asked, unit(1, aware=False))
+        self.refused(line + r"MPIX_Query_cuda_support\(\) is 0$", unit(2, AWARE_SAYS="no"))
+        self.refused(
+            line + r"MPIX_Query_hip_support\(\) is 0$", unit(1, runtime="hip", AWARE_SAYS="no")
+        )
+        cray = line + "MPICH_GPU_SUPPORT_ENABLED is "
+        self.refused(cray + "not set$", unit(1, AWARE_SAYS="cray"))
+        self.refused(cray + "0$", unit(1, AWARE_SAYS="cray", MPICH_GPU_SUPPORT_ENABLED="0"))
+
+    def test_calls_that_fail(self):
+        line = r"bisection-unit: rank 0 on host \S+: libcudart.so.12: "
+        out = unit(1, FAKE_FAIL="cudaMalloc")
+        self.refused(line + "Malloc failed: error 2, out of memory$", out, 3)
+        out = unit(1, FAKE_FAIL="cudaStreamSynchronize")
+        self.refused(line + "StreamSynchronize failed: error 700, as asked for$", out, 3)
+
+
+if __name__ == "__main__":
+    PATTERNS, PAIRS, UNIT = sys.argv[1:4]
+    kernel_run.main(*sys.argv[4:])
