@@ -593,18 +593,6 @@ bx_shares *bx_profile_shares(const bx_run *run, const bx_parts *parts,
     return shares;
 }
 
-void bx_profile_add_shares(bx_json *object, const bx_shares *shares)
-{
-    for (int group = 0; group < 3; group++)
-        bx_json_number(object, bx_share_groups[group], shares->of_group[group]);
-    bx_json *list = bx_json_array(object, "parts");
-    for (const bx_part *p = shares->parts; p < shares->parts + shares->part_count; p++) {
-        bx_json *part = bx_json_object(list, NULL);
-        BX_TEXTS(part, {"group", bx_share_groups[p->group]}, {"name", p->name});
-        bx_json_number(part, "share", p->share);
-    }
-}
-
 void bx_shares_free(bx_shares *shares)
 {
     if (shares) free(shares->parts);

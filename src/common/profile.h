@@ -79,6 +79,4 @@ extern const char *const bx_share_groups[3];
  * Collective. */
 bx_shares *bx_profile_shares(const bx_run *run, const bx_parts *parts,
                              const bx_recording *recording);
-/* Adds them to an object.  Local. */
-void bx_profile_add_shares(bx_json *object, const bx_shares *shares);
 void bx_shares_free(bx_shares *shares);

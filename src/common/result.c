@@ -57,6 +57,18 @@ static void add_metrics(bx_json *json, const bx_result *result)
     }
 }
 
+static void add_shares(bx_json *json, const bx_shares *shares)
+{
+    for (int group = 0; group < 3; group++)
+        bx_json_number(json, bx_share_groups[group], shares->of_group[group]);
+    bx_json *list = bx_json_array(json, "parts");
+    for (const bx_part *p = shares->parts; p < shares->parts + shares->part_count; p++) {
+        bx_json *part = bx_json_object(list, NULL);
+        BX_TEXTS(part, {"group", bx_share_groups[p->group]}, {"name", p->name});
+        bx_json_number(part, "share", p->share);
+    }
+}
+
 void bx_result_add(bx_json *list, const bx_run *run, const bx_result *result)
 {
     const bx_choice *method = &run->kernel->methods[result->method];
@@ -89,5 +101,5 @@ void bx_result_add(bx_json *list, const bx_run *run, const bx_result *result)
     }
     if (result->communication)
         bx_profile_add_spread(bx_json_object(json, "communication"), result->communication);
-    if (result->shares) bx_profile_add_shares(bx_json_object(json, "profile"), result->shares);
+    if (result->shares) add_shares(bx_json_object(json, "profile"), result->shares);
 }

@@ -26,6 +26,12 @@ from bisection.kernels import adapters, results
 FILE = "launch.json"  # in the folder of the launch
 
 
+def _places(method: str, names: Iterable[str]) -> list[str]:
+    """Where metrics of a method were measured (results.at_point); of a sweep they end with a point:
+    time_8B."""
+    return [method, *(f"{method}_{name.rpartition('_')[2]}" for name in names)]
+
+
 @dataclass(frozen=True)
 class LaunchRecord:
     """The facts of one launch; what is not known has the default."""
@@ -45,7 +51,8 @@ class LaunchRecord:
     controls: Mapping[str, float] = field(default_factory=dict)  # "clock" (GHz); baselines (s)
     slowest: str = ""  # the host that the clock is of
     wrong: tuple[str, ...] = ()  # methods that gave a wrong answer
-    # Of methods: the skew of starts, in steps, where it is not small; who was last, in words.
+    # By method, of a sweep with its point (results.at_point): the skew of starts, in steps, where
+    # it is not small; who was last, in words.
     skewed: Mapping[str, float] = field(default_factory=dict)
     last: Mapping[str, str] = field(default_factory=dict)
     # Faulty adapters, by the result; what libraries warned of; slow hosts, once they are judged.
@@ -89,8 +96,15 @@ class LaunchRecord:
 
     def beyond(self, method: str, metrics: Sequence[Bounds]) -> OutOfBounds:
         """Why metrics of a method are beyond their limits: with who was last, and the skew."""
-        skew, last = round(self.skewed.get(method, 0.0), 3), self.last.get(method, "")
-        return OutOfBounds(metrics=tuple(metrics), skew=skew, last=last)
+        names = [str(name) for name, *_ in metrics]
+        last = next(
+            filter(None, (self.last.get(place, "") for place in _places(method, names))), ""
+        )
+        return OutOfBounds(metrics=tuple(metrics), skew=self.skew(method, names), last=last)
+
+    def skew(self, method: str, names: Iterable[str]) -> float:
+        """The largest skew of starts behind these metrics of a method; 0 where it is small."""
+        return round(max(self.skewed.get(place, 0.0) for place in _places(method, names)), 3)
 
     def write(self, folder: Path | str) -> None:
         """Writes launch.json into the folder of the launch; a full disk is a fault of its own."""

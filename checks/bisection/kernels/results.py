@@ -262,21 +262,20 @@ def _communication(entry: Entry) -> dict[str, Metric]:
     return {n: {"value": v, "unit": unit, "better": "lower"} for n, (v, unit) in values.items()}
 
 
+def at_point(entry: Entry) -> str:
+    """What an entry is called by: its method, of a sweep with the point ("alltoall_8B")."""
+    return "_".join(filter(None, (entry["method"], point_label(entry.get("point")))))
+
+
 def skews(result: Result) -> dict[str, float]:
-    """The largest skew of starts, as a fraction of a step, of each method for which it is not
-    small."""
-    largest: dict[str, float] = {}
-    for entry in result["results"]:
-        share = (entry.get("start") or {}).get("share") or 0.0
-        if share > LIMITS.skew:
-            largest[entry["method"]] = max(share, largest.get(entry["method"], 0.0))
-    return largest
+    """The skew of starts, as a fraction of a step, where it is not small, by `at_point`."""
+    shares = {at_point(e): (e.get("start") or {}).get("share") or 0.0 for e in result["results"]}
+    return {place: share for place, share in shares.items() if share > LIMITS.skew}
 
 
 def last_ranks(result: Result) -> dict[str, str]:
-    """Of each method the rank for which the others wait, if it spends far more time outside of MPI
-    than their mean: "rank 5 on n3 has 1.4 times the mean outside MPI". Of a sweep, at the point
-    where that is most."""
+    """The rank for which the others wait, if it spends far more time outside of MPI than their
+    mean, by `at_point`: "rank 5 on n3 has 1.4 times the mean outside MPI"."""
     most: dict[str, tuple[float, int]] = {}
     for entry in result["results"]:
         own = (entry.get("ranks") or {}).get("outside_mpi")
@@ -284,12 +283,10 @@ def last_ranks(result: Result) -> dict[str, str]:
             continue
         factor = own["max"] / own["mean"]
         if factor > LIMITS.last:
-            most[entry["method"]] = max(
-                (factor, own["max_rank"]), most.get(entry["method"], (0, 0))
-            )
+            most[at_point(entry)] = factor, own["max_rank"]
     taken = layouts.places(result["layout"]) if most else []
-    names = {method: named_rank(taken, rank) for method, (_, rank) in most.items()}
-    return {m: f"{names[m]} has {f:.1f} times the mean outside MPI" for m, (f, _) in most.items()}
+    names = {place: named_rank(taken, rank) for place, (_, rank) in most.items()}
+    return {p: f"{names[p]} has {f:.1f} times the mean outside MPI" for p, (f, _) in most.items()}
 
 
 def named_rank(places: Iterable[layouts.Place], rank: int) -> str:

@@ -356,15 +356,15 @@ def table(verdict: RunVerdict) -> list[str]:
 
 
 def _time(case: TestResult) -> str:
-    """The absolute time; of a sweep, at its first and last point. With the skew of the starts, if
-    it is not small."""
+    """The absolute time; of a sweep, at its first and last point. Each with the skew of the starts,
+    if it is not small."""
     times = _times(case)
-    skew = case.record.skewed.get(case.method, 0.0) if times else 0.0
-    more = f" (starts {skew:.0%} apart)" if skew else ""
-    if len(times) < 2:
-        return "".join(duration(metric.value) for metric in times) + more
-    ends = (f"{duration(m.value)} at {m.name[5:]}" for m in (times[0], times[-1]))
-    return ", ".join(ends) + more
+    texts = []
+    for metric in times if len(times) < 2 else (times[0], times[-1]):
+        skew = case.record.skew(case.method, [metric.name])
+        point = f" at {metric.name[5:]}" if times[1:] else ""
+        texts.append(duration(metric.value) + point + (f" (starts {skew:.0%} apart)" * bool(skew)))
+    return ", ".join(texts)
 
 
 def _limits(case: TestResult) -> str:

@@ -73,15 +73,26 @@ internals.submit_within(queue.allowed)
 if "dependency=singleton" in sys.argv:  # launches run one at a time, however many are queued
     internals.queue_at_once(1000)
 
-# Environment variables that begin so change what MPI does, or a device.
+# Environment variables that begin so change what MPI does.
 TUNING = (
-    "OMPI_MCA|PMIX_MCA|PRTE_MCA|MPICH|MVAPICH|MVP|MV2|I_MPI|UCX|FI|HCOLL|PSM2|PSM3|CRAY_OFI|"
-    "CUDA|NVIDIA|ROCR|HIP|HSA|ZE"
+    "OMPI_MCA|PMIX_MCA|PRTE_MCA|MPICH|MPIR_CVAR|MVAPICH|MVP|MV2|I_MPI|UCX|FI|HCOLL|PSM2|PSM3|"
+    "CRAY_OFI"
+)
+# These change what devices do.
+DEVICES = (
+    "(CUDA|NVIDIA|ROCR|HIP)_VISIBLE_DEVICES|CUDA_DEVICE_(ORDER|MAX_CONNECTIONS)|"
+    "CUDA_LAUNCH_BLOCKING|HSA_(ENABLE_SDMA|XNACK)|ZE_AFFINITY_MASK|ZE_FLAT_DEVICE_HIERARCHY"
 )
 # Which devices a job has differs from job to job: the record has their number.
-COUNT = r"""awk -F, '/_VISIBLE_DEVICES=[^a-z]/ { sub(/=.*/, "=" NF " of them") } 1'"""
+COUNT = (
+    r"awk -F, '/^[^=]*(_VISIBLE_DEVICES|ZE_AFFINITY_MASK)=[^a-z]/ "
+    r"""{ n = /=(-1|NoDevFiles)/ ? 0 : NF; sub(/=.*/, "=" n " of them") } 1'"""
+)
 # In a job script: records what is so named, and the modules that are loaded.
-RECORD = f"env | grep -E '^(({TUNING})_|LOADEDMODULES=)' | {COUNT} | sort >environment || true"
+RECORD = (
+    f"env | grep -E '^(({TUNING})_|({DEVICES})=|LOADEDMODULES=)' | {COUNT} | sort >environment "
+    "|| true"
+)
 # The feature of partitions that SimGrid simulates.
 SIMULATED = "simulated"
 # Facts of a build by Spack -> their names in what it returns.

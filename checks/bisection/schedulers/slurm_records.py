@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from bisection.core.commands import Answer, ask
 from bisection.core.format import some, utc
 from bisection.core.reasons.base import Text
-from bisection.core.topology import expanded
+from bisection.core.topology import TopologyError, expanded
 from bisection.schedulers import survey
 
 MPI_TYPES = ("pmix", "cray_shasta", "pmi2")  # the order in which they are tried
@@ -100,16 +100,13 @@ class Reservation:
 
 def reservations() -> dict[str, Reservation]:
     """The reservations of this cluster, by name; none where Slurm does not answer."""
-    text = ask("scontrol", "show", "reservation", "-o").text
-    records = (
-        record for record in map(record_of, text.splitlines()) if "ReservationName" in record
-    )
-    return {
-        record["ReservationName"]: Reservation(
-            record["ReservationName"], frozenset(expanded(record.get("Nodes", ""))), record
-        )
-        for record in records
-    }
+    known = {}
+    for line in ask("scontrol", "show", "reservation", "-o").text.splitlines():
+        record = record_of(line)
+        with contextlib.suppress(KeyError, TopologyError):
+            name, nodes = record["ReservationName"], expanded(record.get("Nodes", ""))
+            known[name] = Reservation(name, frozenset(nodes), record)
+    return known
 
 
 def configuration(text: str) -> dict[str, str]:
@@ -169,7 +166,7 @@ def node(
     fields: Mapping[str, str], held: Iterable[Reservation] = (), own: Reservation | None = None
 ) -> survey.Node:
     """A node, of its record, for jobs of a reservation, None for others. `held`: all reservations;
-    the one that keeps a node from other jobs is part of why it takes none."""
+    under maintenance, a node names its own. Other reservations end: their nodes are up."""
     sockets = _number(fields.get("Sockets"), 1)
     cores = sockets * _number(fields.get("CoresPerSocket"), 1)
     total = _number(fields.get("CPUTot"), cores)

@@ -10,7 +10,9 @@ from bisection import schedulers
 from bisection.core import reference_files
 from bisection.core.format import some
 from bisection.core.parser import Parser
-from bisection.core.verdicts import TIERS, BisectionError
+from bisection.core.reasons.base import Text
+from bisection.core.verdicts import TIERS, BisectionError, NotMeasured
+from bisection.schedulers.survey import SchedulerError
 from bisection.sites.reference_rules import read, reference_defects
 from bisection.sites.rules import in_site_file, partition_faults
 from bisection.sites.site_files import Defect, Site, line_of, load_site
@@ -92,12 +94,18 @@ def unknown_queues(file: Path, partitions: Partitions) -> list[Defect]:
 
 def unusable_reservations(file: Path, partitions: Partitions) -> list[Defect]:
     """The defects of partitions of a site file whose reservation this user's jobs cannot use now,
-    by their scheduler, which is asked."""
+    by their scheduler, which is asked. NotMeasured: it does not answer."""
     defects = []
+    known: dict[tuple[str, str], Text | None] = {}
     for part in partitions:
         scheduler = schedulers.of(part["scheduler"])
-        account, reservation = scheduler.in_whose_name(part["access"])
-        if reservation and (why := scheduler.read(account, reservation).unusable):
+        whose = scheduler.in_whose_name(part["access"])
+        if whose[1] and whose not in known:
+            try:
+                known[whose] = scheduler.read(*whose).unusable
+            except SchedulerError as error:
+                raise NotMeasured(f"nothing was run: {error}") from None
+        if why := known.get(whose):
             defects.append(Defect.of(file, line_of(file, part["name"], "reservation"), str(why)))
     return defects
 

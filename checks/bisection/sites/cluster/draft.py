@@ -415,21 +415,23 @@ def choices(file: Path) -> dict[str, Any]:
 def refreshed(site_file: Path, read: Callable[[str, str], SchedulerSurvey]) -> Draft:
     """The draft of a site that has a file: its partitions and launchers are those of the file.
     `read`: surveys the scheduler for an account and a reservation. BisectionError: the file does
-    not load, or names a queue that there is not."""
+    not load, names a queue that there is not, or a reservation that no job can use now."""
     chosen = choices(site_file)
     of_site = {name: chosen.get(name, "") for name in ("account", "qos", "reservation")}
     known = read(of_site["account"], of_site["reservation"])
     site = Draft(site_file.stem, known, software_here(), **of_site)
     old = facts.old(facts.file_of(site_file)).get("partitions", {})
     for words in chosen["partitions"]:
-        name, own = words["name"], of_site | words
-        known = read(own["account"], own["reservation"])
+        name, asked = words["name"], of_site | words
+        where = f"{paths.shown(site_file)}:{words['line']}: partition {name}"
+        known = read(asked["account"], asked["reservation"])
+        if known.unusable:
+            raise BisectionError(f"{where}: {known.unusable}")
         queues = {queue.name: queue for queue in known.queues}
         queue = words.get("queue") or old.get(name, {}).get("queue") or name
         if not queues:  # of a scheduler that is not read
             site.unread[name] = {}
         elif queue not in queues:
-            where = f"{paths.shown(site_file)}:{words['line']}: partition {name}"
             raise BisectionError(f"{where}: unknown queue {queue}; there are {', '.join(queues)}")
         else:
             constraint = words.get("constraint", "")

@@ -156,6 +156,14 @@ def test_a_reservation_that_jobs_cannot_use_is_refused(
     assert not (house / "home" / "results").exists()
 
 
+def test_a_controller_that_stops_answering_is_no_usage(house, capsys, commands):
+    change(house / SITE, '"scheduler": "local"', SLURM.format('batch", "--reservation=r'))
+    commands("sinfo", "echo batch")
+    commands("scontrol", f"{QUEUES} || exit 1")
+    assert cli.main(["run", "--tier", "quick", "-n", "tiny"]) == 3
+    assert "nothing was run: Slurm is installed and does not answer" in capsys.readouterr().err
+
+
 def test_the_exit_code_does_not_depend_on_a_reader(monkeypatch):
     """`bisection run | head -1`: the run goes on, and ends with its own exit code."""
     ended, (read, write) = [], os.pipe()

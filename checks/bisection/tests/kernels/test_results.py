@@ -93,10 +93,10 @@ def begun(method, share, size=None, **more):
     return {**entry, "samples": samples, **more}
 
 
-def test_a_skew_that_is_not_small_is_said_of_its_method():
+def test_a_skew_that_is_not_small_is_said_of_its_point():
     entries = [begun("a", 0.02), begun("b", 0.3, 8), begun("b", 0.2, 64), begun("b", 0.01, 4096)]
     entries += [begun("c", None), {**begun("d", 0.0), "start": None}]
-    assert results.skews({"results": entries}) == {"b": 0.3}
+    assert results.skews({"results": entries}) == {"b_8B": 0.3, "b_64B": 0.2}
     metrics = results.metrics(entries[1:4])
     assert metrics["skew_share_8B"] == {"value": 0.3, "unit": "fraction", "better": "lower"}
     assert "skew_share" not in results.metrics(entries[4:5])
@@ -115,7 +115,8 @@ def test_who_was_last_is_named_with_its_host():
     layout = layout_of([{"host": host} for host in ("n1", "n1", "n2")])
     assert results.last_ranks({"results": ranks, "layout": layout}) == {
         "b": "rank 2 on n2 has 1.4 times the mean outside MPI",
-        "c": "rank 0 on n1 has 4.0 times the mean outside MPI",
+        "c_8B": "rank 0 on n1 has 4.0 times the mean outside MPI",
+        "c_64B": "rank 1 on n1 has 1.5 times the mean outside MPI",
     }
     assert results.last_ranks({"results": ranks[:1], "layout": layout}) == {}
 

@@ -9,6 +9,7 @@ from running import joined
 
 from bisection.core.reasons.launches import Disturbed, OutOfBounds, ReframeText
 from bisection.core.verdicts import Verdict
+from bisection.kernels.launch_record import LaunchRecord
 from bisection.report import verdict_text
 from bisection.report.lines import commanded
 from bisection.runs.run_verdict import JudgedMetric, RunVerdict
@@ -106,6 +107,19 @@ def test_a_skew_and_who_was_last_stand_at_the_metric():
     says = "starts of ranks were 21% of a step apart; rank 5 on n3 has 1.4 times the mean"
     assert says in record.beyond(case.method, [failed]).words()
     assert "apart" not in record.beyond("another", [failed]).words()
+
+
+def test_a_skew_of_a_small_message_is_not_said_of_a_large_one():
+    record = LaunchRecord(skewed={"alltoall_8B": 0.35}, last={"alltoall_8B": "rank 5 is last"})
+    words = {
+        size: record.beyond("alltoall", [(f"time_{size}", 2.0, "s", 0.1, 1.0)]).words()
+        for size in ("8B", "2MiB")
+    }
+    assert ["35% of a step" in text and "rank 5" in text for text in words.values()] == [
+        True,
+        False,
+    ]
+    assert "rank" not in words["2MiB"]
 
 
 def test_failures_come_first_with_cause_and_rerun_command():
