@@ -134,7 +134,7 @@ static void check_seats(bx_run *run, const char *option, const seat *seats, int 
                       idle ? "while another has none" : "while another has fewer ranks");
     else if (need > left)
         bx_run_refuse(run, BX_USAGE,
-                      "%s: needs %.3g GiB on device %s of host %s, which has %.3g "
+                      "%s: needs %.6g GiB on device %s of host %s, which has %.6g "
                       "GiB free",
                       option, need / 0x1p30, id, device.host, left / 0x1p30);
 }

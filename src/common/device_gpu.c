@@ -91,6 +91,7 @@ static int count_of(void *library, char *why, size_t size)
     /* Without a driver CUDA has error 35, as for one that is too old, and HIP that of no device. */
     bool absent = gpu.hip ? code == NO_DEVICE && access("/dev/kfd", F_OK) != 0 : driver == 0;
     const char *variable = gpu.hip ? "ROCR_VISIBLE_DEVICES" : "CUDA_VISIBLE_DEVICES";
+    if (gpu.hip && getenv("HIP_VISIBLE_DEVICES")) variable = "HIP_VISIBLE_DEVICES";
     const char *visible = getenv(variable);
     if (absent)
         snprintf(why, size, "%s: this host has no driver of a device: error %d, %s", gpu.library,
@@ -139,10 +140,12 @@ static void open_device(int device)
     must(gpu.stream(&gpu.queue, NON_BLOCKING), "StreamCreateWithFlags");
 }
 
-/* Parts of one device have its address on the bus, and a UUID each. */
+enum { HIP6 = 60000000 };
+
+/* Parts of one device have its address on the bus, and a UUID each; HIP before 6 names none. */
 static void describe(bx_device_facts *facts)
 {
-    /* Name and UUID come first in every version's structure, of 728 to 1472 bytes. */
+    /* Name, then UUID, begin the structure, of 728 to 1472 bytes. */
     static char properties[16384];
     must(gpu.properties(properties, gpu.device), "GetDeviceProperties");
     must(gpu.bus_id(facts->id, BX_DEVICE_TEXT, gpu.device), "DeviceGetPCIBusId");
@@ -152,6 +155,7 @@ static void describe(bx_device_facts *facts)
     snprintf(facts->library, sizeof facts->library, "%s", gpu.library);
     snprintf(facts->name, sizeof facts->name, "%.*s", BX_DEVICE_TEXT - 1, properties);
     char *end = facts->id + strlen(facts->id);
+    if (gpu.hip && facts->runtime < HIP6) return;
     for (int i = 0; i < UUID_BYTES; i++)
         end += sprintf(end, "%s%02x", i ? "" : "/", (unsigned char)properties[NAME_BYTES + i]);
 }
@@ -207,7 +211,6 @@ static bool idle(void)
 
 static bool owns(const void *memory)
 {
-    enum { HIP6 = 60000000 };
     /* Type and device are the first two of 24 bytes in CUDA 11 and 12, 88 in CUDA 13, 32 in HIP.
      * HIP before 6 has other numbers for types than CUDA. */
     int attributes[64] = {0}, version = 0;

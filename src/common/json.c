@@ -5,13 +5,16 @@
 #include <stdlib.h>
 #include <string.h>
 
+static bool has_items(const bx_json *json) { return json->kind == '{' || json->kind == '['; }
+
 /* Frees what a value holds, not its name. */
 static void empty(bx_json *json)
 {
-    for (bx_json *item; (item = json->first); bx_json_free(item)) json->first = item->next;
-    free(json->text);
-    json->text = NULL;
-    json->last = NULL;
+    if (!has_items(json))
+        free(json->text);
+    else
+        for (bx_json *item; (item = json->first); bx_json_free(item)) json->first = item->next;
+    json->first = json->last = NULL;
 }
 
 void bx_json_free(bx_json *json)
@@ -23,7 +26,7 @@ void bx_json_free(bx_json *json)
 
 bx_json *bx_json_get(const bx_json *object, const char *name)
 {
-    bx_json *item = object && name ? object->first : NULL;
+    bx_json *item = object && name && object->kind == '{' ? object->first : NULL;
     while (item && strcmp(item->name, name) != 0) item = item->next;
     return item;
 }
@@ -150,7 +153,7 @@ void bx_json_write(FILE *file, const bx_json *json, int lines)
     bool object = json->kind == '{';
     if (json->kind == '"') write_text(file, json->text);
     if (json->kind == '\0') fputs(json->text, file);
-    if (json->text) return;
+    if (!has_items(json)) return;
     putc(json->kind, file);
     for (const bx_json *item = json->first; item; item = item->next) {
         if (item != json->first) putc(',', file);

@@ -4,10 +4,14 @@
 #include <stdio.h>
 
 typedef struct bx_json {
-    char kind;                    /* {, [ or " as it begins; or \0, any other as it is written */
-    char *name, *text;            /* of an object's member; of " and \0 */
-    struct bx_json *first, *last; /* of { and [ */
-    struct bx_json *next;         /* in the parent */
+    char kind;  /* {, [ or " as it begins; or \0, any other as it is written */
+    char *name; /* of an object's member */
+    union {
+        struct bx_json *first; /* of { and [ */
+        char *text;            /* of " and \0 */
+    };
+    struct bx_json *last; /* of { and [ */
+    struct bx_json *next; /* in the parent */
 } bx_json;
 
 /* Returns an empty object. */

@@ -67,7 +67,7 @@ static void measure_block(bx_run *run, bx_result *result, int64_t round, block_s
     cost->input += MPI_Wtime() - mark;
     bx_watchdog_tick("timing", kernel->methods[m].name, round + 1);
     for (int64_t i = 0; i < steps; i++) {
-        /* by the last step of the warm-up; without one the first is behind a barrier */
+        /* by the last step of the warm-up; without one, all are behind a barrier */
         if (round == 0 && i <= run->common.warmup)
             result->by_window = bx_start_choose(run, elapsed);
         mark = MPI_Wtime();
@@ -160,10 +160,10 @@ bx_cost bx_measure_all(bx_run *run, bx_result *results, size_t count, bx_progres
     double start = MPI_Wtime(), next_write = start + WRITE_INTERVAL;
     for (int64_t round = 0; round < common->repeats; round++) {
         double began = MPI_Wtime();
-        bx_start_adjust(run);
         for (size_t i = 0; i < count; i++) {
             /* a wrong answer is not worth timing */
             if (!results[i].applicable || !results[i].verified) continue;
+            bx_start_adjust(run); /* clocks drift apart in long rounds */
             measure_block(run, &results[i], round, &block, &cost);
             collect_block(run, &results[i], &block);
         }

@@ -70,8 +70,8 @@ void bx_profile_stop(void)
         BX_FREE(r->rows, r);
     }
     BX_FREE(profile.rest.rows, profile.rows, profile.names, profile.bound, profile.pending);
-    profile.pending = NULL;
-    profile.pending_room = bx_calls.requests = 0;
+    profile.pending = NULL, profile.bound = NULL;
+    profile.pending_room = bx_calls.requests = profile.bound_count = bx_calls.bound = 0;
 }
 
 /* ---- counting ---- */
@@ -193,13 +193,13 @@ bx_traffic *bx_count_bind(MPI_Request request, bx_class class)
     return &profile.bound[profile.bound_count++].sends;
 }
 
-/* The number of a request, from the one behind the last that was asked for; -1: nothing bound. */
+/* The number of a request, from the last that was asked for on; -1: nothing bound. */
 static int find_bound(MPI_Request request)
 {
     for (int i = 0; i < profile.bound_count; i++) {
         int at = (profile.bound_next + i) % profile.bound_count;
         if (profile.bound[at].request != request) continue;
-        profile.bound_next = at + 1;
+        profile.bound_next = at;
         return at;
     }
     return -1;

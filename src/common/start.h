@@ -28,7 +28,7 @@ extern const double bx_start_most_skew;
  * Collective. */
 void bx_start_adjust(bx_run *run);
 /* Returns whether the steps of a method shall begin by a window: as --start says, or where its skew
- * is below bx_start_most_skew of `step`, the seconds of a step of this rank, on all ranks.
+ * is below bx_start_most_skew of the longest `step`, the seconds of a step of this rank.
  * Collective. */
 bool bx_start_choose(const bx_run *run, double step);
 /* Waits for all ranks.  Returns the time of bx_profile_clock at which the step shall begin: it is
@@ -36,6 +36,7 @@ bool bx_start_choose(const bx_run *run, double step);
  * readings of that clock.  Collective. */
 double bx_start_meet(const bx_run *run, bool by_window);
 /* Writes the common time of a reading of MPI_Wtime, and its negative, both plus the uncertainty of
- * this rank's offset.  The sum of their maxima over ranks is how far the ranks were apart, at most.
+ * this rank's offset.  The sum of their maxima over ranks is how far the ranks were apart, as
+ * far as the offsets agree with themselves: a route that is always slower one way is not seen.
  * NaN without common clocks.  Local. */
 void bx_start_ends(const bx_run *run, double reading, double ends[2]);

@@ -571,7 +571,7 @@ const bx_kernel *bx_kernel_get(void)
         {"samples", "N", "samples of each value of a pair, whose median counts", BX_INTEGER, 1,
          1000, &samples},
         BX_COMM_BUFFER_OPTIONS,
-        {"cold", NULL, "no cache has what is sent, or where it arrives, when a sample begins",
+        {"cold", NULL, "no cache has what is sent, or where it arrives, in samples of a bandwidth",
          BX_FLAG, 0, 0, &cold},
     };
     static const int64_t sampling[] = {1, 1, 0};

@@ -467,8 +467,8 @@ static int setup(bx_run *run, void **state)
     s->sent = s->sending.exchanged;
     s->received = s->receiving.exchanged;
     size_t capacity = s->sending.bytes;
-    bx_comm_buffer_fill(&s->sending, 0, s->sent,
-                        capacity); /* pages are there before all is timed */
+    /* The pages are there before anything is timed. */
+    bx_comm_buffer_fill(&s->sending, 0, s->sent, capacity);
     bx_comm_buffer_fill(&s->receiving, 0, s->received, capacity);
     if (one_sided && (!bx_window_open(run, s->comm, &s->sent, capacity, &s->windows[0]) ||
                       !bx_window_open(run, s->comm, &s->received, capacity, &s->windows[1])))

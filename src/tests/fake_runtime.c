@@ -1,11 +1,14 @@
+/* clang-format off */
 /* A fake CUDA runtime, or with FAKE_HIP=5 or 6 a fake HIP: the functions that common/device_gpu.c
  * uses, on the device of fake_device.h.  It punishes what a device punishes.
  *
  *   FAKE_DEVICES  devices of the host (2)
  *   FAKE_ORDER    when queued work is done: late, in the next sync (the default); early, at once;
- * or a seed, at random between the two FAKE_FIRST    the first device that is visible to this
- * process (0) FAKE_FREE     bytes that a device has free (2^30) FAKE_FAIL     a function that
- * fails; "driver": there is none */
+ *                 or a seed, at random between the two
+ *   FAKE_FIRST    the first device that is visible to this process (0)
+ *   FAKE_FREE     bytes that a device has free (2^30)
+ *   FAKE_FAIL     a function that fails; "driver": there is none */
+/* clang-format on */
 #include "fake_device.h"
 
 #include <stdbool.h>
@@ -136,7 +139,8 @@ int NAME(DeviceGetPCIBusId)(char *id, int size, int device)
 static int describe(char *properties, int device)
 {
     snprintf(properties, UUID, "Fake device");
-    memset(properties + UUID, 1 + device + (int)setting("FAKE_FIRST", 0), 16);
+    /* HIP 5 has sizes of memory there, the same of all devices */
+    memset(properties + UUID, FAKE_HIP == 5 ? 64 : 1 + device + (int)setting("FAKE_FIRST", 0), 16);
     return 0;
 }
 #if FAKE_HIP == 0

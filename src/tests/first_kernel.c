@@ -73,7 +73,8 @@ static void metrics(void *state, size_t method, size_t point, bx_metrics *list)
 {
     (void)method, (void)point;
     const reduce *r = state;
-    bx_metrics_add(list, "rate", r->count / bx_metrics_value(list, "time"), "number/s", "higher");
+    bx_metrics_add(list, "rate", r->count / bx_metrics_value(list, "time"), "operations/s",
+                   "higher");
 }
 
 static void teardown(void *state)

@@ -110,7 +110,8 @@ contains
     integer(c_size_t), value :: method, point
     type(state_t), pointer :: s
     call c_f_pointer(address, s)
-    call bx_metric(list, "rate", size(s%mine)/bx_metric_value(list, "time"), "number/s", "higher")
+    call bx_metric(list, "rate", size(s%mine)/bx_metric_value(list, "time"), "operations/s", &
+                   "higher")
   end subroutine metrics
 
   subroutine teardown(address) bind(C)

@@ -217,6 +217,23 @@ def built(executable: str, *arguments: str) -> "list[str]":
     return list(dict.fromkeys(e["method"] for e in results if not e["lacks_library"]))
 
 
+@functools.cache
+def validator():
+    """Of results, by their schema; None without jsonschema."""
+    try:
+        import jsonschema
+    except ImportError:
+        return None
+    schema = Path(__file__).parents[2] / "checks/bisection/kernels/result.schema.json"
+    return jsonschema.validators.validator_for({})(json.loads(schema.read_text()))
+
+
+def misfit(outcome: Outcome) -> str:
+    """What of a result its schema rejects; "" if it fits, or cannot be compared here."""
+    error = validator() and next(validator().iter_errors(outcome.result), None)
+    return f"{error.json_path}: {error.message}" if error else ""
+
+
 def entry(outcome: Outcome, method: str) -> dict:
     """What the result has of a method."""
     return next(e for e in outcome.result["results"] if e["method"] == method)

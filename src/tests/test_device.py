@@ -11,7 +11,7 @@ from pathlib import Path
 
 import kernel_run
 from fake_device import ORDERS, launch
-from kernel_run import Outcome, assert_refused, checks, inapplicable, long
+from kernel_run import Outcome, assert_refused, built, checks, inapplicable, long, misfit
 
 PATTERNS = PAIRS = UNIT = ""
 # The runtimes: name of the library, version
@@ -71,9 +71,9 @@ class Unit(unittest.TestCase):
     def test_who_says_that_mpi_is_aware(self):
         devices = self.devices(unit(1, AWARE_SAYS="cray", MPICH_GPU_SUPPORT_ENABLED="1"))
         self.assertEqual(devices["aware"], "MPICH_GPU_SUPPORT_ENABLED is 1")
-        out = unit(1, AWARE_SAYS="kinds")
-        if out.code == 2:
+        if "allreduce-init" not in built(PATTERNS, "--largest", "8"):
             self.skipTest("this library is older than MPI 4")
+        out = unit(1, AWARE_SAYS="kinds")
         self.assertEqual(self.devices(out)["aware"], "mpi_memory_alloc_kinds has cuda")
         self.assertEqual(unit(1, runtime="hip", AWARE_SAYS="kinds").code, 2)
 
@@ -113,10 +113,11 @@ class Patterns(unittest.TestCase):
 
     @long
     def test_all_of_them(self):
-        for buffers, order, runtime in itertools.product(("device", "staged"), ORDERS, RUNTIMES):
-            for ranks, of_node in ((2, "1"), (2, "2"), (3, "1"), (3, "3"), (4, "1"), (4, "2")):
+        runtimes = itertools.cycle(RUNTIMES)
+        for buffers, order in itertools.product(("device", "staged"), ORDERS):
+            for ranks, of_node in ((2, "1"), (2, "2"), (3, "3"), (3, "1"), (4, "2")):
                 node = ("--ranks-per-node", of_node)
-                self.verified(buffers, ranks, *node, runtime=runtime, FAKE_ORDER=order)
+                self.verified(buffers, ranks, *node, runtime=next(runtimes), FAKE_ORDER=order)
 
     def test_cold(self):
         """A buffer for each step: what is made for all of them is brought before the first."""
@@ -125,14 +126,8 @@ class Patterns(unittest.TestCase):
         self.verified("staged", 2, *cold, FAKE_ORDER="2")
 
     def test_results_fit_their_schema(self):
-        try:
-            import jsonschema
-        except ImportError:
-            self.skipTest("no jsonschema")
-        schema = Path(__file__).parents[2] / "checks/bisection/kernels/result.schema.json"
         for buffers in ("device", "staged"):
-            out = self.verified(buffers, 2)
-            jsonschema.validate(out.result, json.loads(schema.read_text()))
+            self.assertEqual(misfit(self.verified(buffers, 2)), "")
 
     def test_host_memory_needs_no_device(self):
         out = launch(PATTERNS, 2, *self.SMALL, runtime="none", aware=False)
@@ -222,7 +217,8 @@ class Refusals(unittest.TestCase):
         """400,000 B for each rank, of whom two are on the first device."""
         out = unit(3, FAKE_FREE="799999")
         device = r"device 0000:01:00.0/\w+ of host \S+"
-        self.refused(rf"needs 0.000745 GiB on {device}, which has 0.000745 GiB free$", out)
+        line = rf"needs 0.000745058 GiB on {device}, which has 0.000745057 GiB free$"
+        self.refused(line, out)
         self.assertEqual(unit(3, FAKE_FREE="800000").code, 0)
         self.assertEqual(unit(2, FAKE_FREE="400000").code, 0)
 

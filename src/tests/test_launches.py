@@ -13,7 +13,7 @@ import sys
 import unittest
 from pathlib import Path
 
-from kernel_run import LONG, long, main, run
+from kernel_run import LONG, long, main, misfit, run
 
 BUILD = Path()
 CHOSEN: "list[str]" = []  # all, if it is empty
@@ -49,6 +49,7 @@ class Launches(unittest.TestCase):
                     out = run(str(executable), int(ranks), *arguments, threads=int(threads or 1))
                     self.assertEqual(out.code, 0, out.stdout + out.stderr)
                     self.assertTrue(out.result["verified"])
+                    self.assertEqual(misfit(out), "")
                     self.assertNotIn("Fortran runtime", out.stderr)
 
     def test_every_method_verifies(self):
