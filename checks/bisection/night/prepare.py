@@ -72,6 +72,7 @@ def prepare(order: Order) -> tuple[Request, Path, before_run.Partitions]:
         raise BisectionError("\n".join(map(defect_line, defects)))
     if order.reservation:
         before_run.require_reserved(partitions, order.reservation)
+    before_run.enter_cluster(partitions)
     before_run.require_tests(site, order.tier, names)
     environ = before_run.choose_environ(site, partitions, order.environ)
     needed = {check["path"] for check in site.checks.values()}

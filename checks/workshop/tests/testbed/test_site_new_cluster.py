@@ -15,8 +15,9 @@ from workshop.testbed.hosts import until
 
 MEMORY = 300  # MB per CPU, where a job asks for none
 BED = Blueprint(
-    nodes=(Node(threads=2, name="c01"), Node(threads=2, name="c02")),
-    partitions=(Partition("batch", 1, 2, minutes=30),),
+    nodes=(Node(threads=2, name="c01"), Node(threads=2, name="c02"), Node(name="d01")),
+    partitions=(Partition("batch", 1, 2, minutes=30), Partition("far", 3, 3)),
+    annex=1,
     accounting=True,
     accounts=("physics", "biology"),
     options=(
@@ -130,6 +131,23 @@ def test_a_maintenance_reservation_is_up_for_those_who_name_it(cluster, on_clust
         assert set(known["boot"]) == {"c01", "c02"}
     finally:
         scontrol("delete", name)
+
+
+@pytest.mark.testbed
+def test_jobs_of_another_cluster_go_there(cluster, on_cluster, tmp_path):
+    words = ("site", "new", "away", "--account", "physics", "--cluster")
+    printed, code = on_cluster("-c", PROGRAM, *words, "nowhere")
+    assert code == 3
+    assert "'nowhere' can't be" in printed
+    printed, code = on_cluster("-c", PROGRAM, *words, "annex")
+    assert code == 0, printed
+    site = tmp_path / "site-configs" / "away.py"
+    known = json.loads(site.with_suffix(".json").read_text())
+    assert known["scheduler"]["cluster"] == "annex"
+    assert {name: set(part["boot"]) for name, part in known["partitions"].items()} == {
+        "far": {"d01"}
+    }
+    assert not_ok(on_cluster, site) == set()
 
 
 def not_ok(on_cluster, site):
