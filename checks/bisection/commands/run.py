@@ -65,7 +65,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     text += "nodes; default: 2,5%%"
     form, usual = "NODES[,PERCENT%%]", Most(2, 5.0)
-    add("--act", nargs="?", type=Most.parsed, const=usual, metavar=form, help=text)
+    add("--act", dest="most", nargs="?", type=Most.parsed, const=usual, metavar=form, help=text)
     text = "print every test with its metrics and limits"
     add("--verbose", action="store_true", help=text)
 
@@ -85,7 +85,7 @@ def act(options: argparse.Namespace) -> Exit:
         sweeps_nodes=options.sweep_nodes,
         reservation=options.reservation,
         on_suspect=options.on_suspect,
-        acts=options.act,
+        acts=options.most,
     )
     verdict, about = run_night(order)
     text = verdict_text.text(verdict, options.verbose)

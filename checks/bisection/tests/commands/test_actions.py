@@ -1,12 +1,14 @@
 """The command that a site has called for bad nodes."""
 
 import json
+import sys
 import time
 
 import pytest
 
 from bisection import cli
 from bisection.analysis.model import Suspect
+from bisection.commands import run
 from bisection.core.reasons.launches import Blocked
 from bisection.core.reasons.machines import BusyCores
 from bisection.core.thresholds import LIMITS
@@ -28,13 +30,13 @@ def called(tmp_path):
     hook.write_text(HOOK.format(out=tmp_path))
     hook.chmod(0o755)
 
-    def run(*names, most="2,5%", of=100, command=str(hook), **fields):
+    def after(*names, most="2,5%", of=100, command=str(hook), **fields):
         suspects = [Suspect([name], 1.43, 8, "lab:cpu") for name in names]
         compared = comparison([], suspects=suspects)
         report = only(comparison=compared, folder=tmp_path, **{"run": ran(), **fields})
         return list(act(report, command, most and Most.parsed(most), of, tmp_path))
 
-    return run
+    return after
 
 
 def test_the_command_gets_the_node_and_why(called, tmp_path):
@@ -65,8 +67,8 @@ def test_never_twice_for_one_cause_until_the_node_was_right(called, tmp_path):
     assert len(called("cn1", run=ran(slow_nodes=[busy]))) == 1
     assert called("cn1", run=ran(slow_nodes=[busy])) == []
     bad = failure(hosts=["cn1.lab"])
-    for run in (ran(bad), ran(case(hosts=["cn2"])), ran(case(hosts=["cn1.lab"]), bad)):
-        assert called(run=run, of_run=True) == []
+    for verdict in (ran(bad), ran(case(hosts=["cn2"])), ran(case(hosts=["cn1.lab"]), bad)):
+        assert called(run=verdict, of_run=True) == []
         assert called("cn1") == []
     assert called(run=ran(case(hosts=["cn1.lab"])), of_run=True) == []
     assert [action.command for action in read(tmp_path / FILE)][-1] == ""
@@ -74,16 +76,16 @@ def test_never_twice_for_one_cause_until_the_node_was_right(called, tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("most", "nodes", "run"),
+    ("most", "nodes", "count"),
     [("2", 0, 2), ("2,5%", 100, 2), ("2,5%", 20, 1), ("2,5%", 3, 1), ("1", 100, 1), ("9", 4, 4)],
 )
-def test_no_more_nodes_a_day_than_allowed(called, tmp_path, most, nodes, run):
+def test_no_more_nodes_a_day_than_allowed(called, tmp_path, most, nodes, count):
     note(tmp_path, Action(time.time() - 2 * 86400, "cn9", ["SLOW_NODE"], command="hook", code=0))
     lines = called("cn1", "cn2", "cn3", "cn4", most=most, of=nodes)
-    assert sum("exit 0" in line for line in lines) == run
-    assert sum("a day at most" in line for line in lines) == 4 - run
+    assert sum("exit 0" in line for line in lines) == count
+    assert sum("a day at most" in line for line in lines) == 4 - count
     again = called("cn1", "cn2", "cn3", "cn4", most=most, of=nodes)
-    assert len(again) == 4 - run
+    assert len(again) == 4 - count
 
 
 @pytest.mark.parametrize(
@@ -114,6 +116,17 @@ def test_a_file_that_a_full_disk_has_cut_is_read(tmp_path):
     with open(tmp_path / FILE, "a") as file:
         file.write('{"at": 2.0, "no\n[1]\n')
     assert [action.node for action in read(tmp_path / FILE)] == ["cn1"]
+
+
+@pytest.mark.parametrize(
+    ("words", "most"), [([], None), (["--act"], Most(2, 5.0)), (["--act", "3"], Most(3, 100.0))]
+)
+def test_the_command_line_says_for_how_many(monkeypatch, words, most):
+    orders = []
+    monkeypatch.setattr(run, "run_night", lambda order: (orders.append(order), sys.exit(7)))
+    with pytest.raises(SystemExit):
+        cli.main(["run", "--on-suspect", "hook", *words])
+    assert (orders[0].on_suspect, orders[0].acts) == ("hook", most)
 
 
 @pytest.mark.parametrize("text", ["0", "x", "2,0%", "2,101%", "2,5"])
