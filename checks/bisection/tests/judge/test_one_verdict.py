@@ -35,7 +35,7 @@ from bisection.report import exports, gather, sections, verdict_text
 from bisection.report.report_data import CODES, STATES, UNCERTAIN, Report, headline
 from bisection.runs.run_verdict import Request, RunVerdict
 from bisection.store.selection import SLOWER, select
-from interconnect.blame import Blame, Judged, Level
+from interconnect.blame import Blame, HopLevel, Judged
 from interconnect.impact import Impact
 from interconnect.pairs import KINDS
 from interconnect.reasons import Part, SlowComponent, Symptom
@@ -93,7 +93,7 @@ MATRIX = World(8, 8, 1).matrix()
 
 def blamed(part=COMPONENT, rate=0.0, **more):
     """Evidence of what pairs of nodes say."""
-    kinds = [Judged(kind, 0.01, [Level(0, 2e10, 28)]) for kind in KINDS]
+    kinds = [Judged(kind, 0.01, [HopLevel(0, 2e10, 28)]) for kind in KINDS]
     parts = {name: [part] for name, there in more.items() if there is True}
     if more.get("withheld"):
         why = "pairs measured at the same time slow each other down"
