@@ -3,13 +3,11 @@
 import statistics
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, astuple, replace
-from typing import Any
 
-from bisection.analysis.model import ChangePoint, Event, Row
+from bisection.analysis.model import ChangePoint, Event
 from bisection.analysis.outlying import faster
 from bisection.core.format import plural, some, utc
 from bisection.core.grouping import grouped
-from bisection.core.identity import IDENTITY
 from bisection.core.reasons.base import Reason, Text
 from bisection.core.reasons.performance import (
     Candidate,
@@ -48,20 +46,12 @@ def rule_changes(verdict: RunVerdict, evidence: Evidence) -> RunVerdict:
     remarks: list[Reason] = [FactChanged(**asdict(c), since=evidence.since) for c in changes]
     if better := faster(rows):
         count = plural(len(better), "metric")
-        sides = Slower(**moved_values(better[0])).sides
+        sides = Slower(**better[0].moved).sides
         remarks.append(Text(f"{count} faster than in all earlier sessions, such as {sides}"))
     if moved := [row for row in rows if row.baseline_moved]:
-        count, sides = plural(len(moved), "ratio"), Slower(**moved_values(moved[0])).sides
+        count, sides = plural(len(moved), "ratio"), Slower(**moved[0].moved).sides
         remarks.append(Text(f"{count} changed because the baseline did, such as {sides}"))
     return verdict.noting(remarks=remarks)
-
-
-def moved_values(row: Row) -> dict[str, Any]:
-    """The values of a reason on a metric: its test, both sides, how many times slower it is."""
-    names = (*IDENTITY, "metric", "unit")
-    values: dict[str, Any] = {name: getattr(row, name) for name in names}
-    sides = {"before": row.before.median, "after": row.seen, "factor": row.excess}
-    return {**values, **sides, "sessions": row.before.sessions}
 
 
 def rule(verdict: RunVerdict, evidence: Evidence) -> RunVerdict:

@@ -9,20 +9,14 @@ from bisection.analysis.environment import changes
 from bisection.analysis.events import events_of
 from bisection.analysis.explain import explain_points
 from bisection.analysis.histories import drawn, histories, regular
-from bisection.analysis.model import (
-    Change,
-    ChangePoint,
-    Comparison,
-    DrawnHistory,
-    Event,
-    Suspect,
-)
+from bisection.analysis.model import Change, ChangePoint, Comparison, DrawnHistory, Event
 from bisection.analysis.night_tables import tables_of
 from bisection.analysis.nodes import recent, suspects
 from bisection.analysis.outlying import FEW_SAMPLES
 from bisection.analysis.retest_plan import Plan
 from bisection.core.identity import POINT
 from bisection.core.reasons.base import Reason
+from bisection.core.reasons.performance import SlowNode
 from bisection.core.thresholds import LIMITS
 from bisection.core.verdicts import RAN, Verdict
 from bisection.judge.raised import note_raised
@@ -65,7 +59,7 @@ class Evidence:
     before: tuple[Session, ...] = ()  # sessions that the run is compared with
     gone: tuple[str, ...] = ()  # tests of the session before that ran once, and are no more
     nights: int | None = None  # of its kind, this one among them, which references may be made from
-    nodes: tuple[Suspect, ...] = ()  # slow by the times of all launches
+    nodes: tuple[SlowNode, ...] = ()  # slow by the times of all launches
     comparison: Comparison | None = None
     since: float = 0.0  # Unix time of the session before
     changes: tuple[Change, ...] = ()  # since then

@@ -87,13 +87,13 @@ def rule_hosts(verdict: RunVerdict, evidence: Evidence) -> RunVerdict:
     nothing is compared.
     """
     rerun = evidence.retest and evidence.retest.rerun
-    named = [suspect.reason for suspect in evidence.nodes]
     faults = [*faulty_hosts([*verdict.cases, *(rerun.cases if rerun else ())])]
     several = len(set().union(*(case.record.hosts for case in verdict.cases))) > 1
     slow = [fault for fault in faults if several and isinstance(fault, SLOW_HOSTS)]
     least = LIMITS.slow_launches
     confirmed = [fault for fault in slow if fault.launches >= max(least, fault.share * fault.of)]
     suspect = [fault for fault in slow if fault.launches < least > fault.of]
+    named = evidence.nodes
     return verdict.noting(
         remarks=[*faults, *named], slow_nodes=[*named, *confirmed], suspect_nodes=suspect
     )

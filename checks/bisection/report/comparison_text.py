@@ -39,7 +39,7 @@ def comparison_text(result: Comparison) -> list[str]:
         lines += [*_upgrade(result), ""]
     lines += [*undecided(result), ""] if result.undecided else []
     notes = [f"changed: {c.what}: {c.before} -> {c.after}" for c in result.changes]
-    notes += [str(suspect.reason) for suspect in result.suspects]
+    notes += list(map(str, result.suspects))
     notes += [f"unsafe: {words.unsafe(result)}"] if result.unsafe else []
     notes += [f"note: {advice}" for advice in result.advice]
     lines += wrapped(*notes)
@@ -139,7 +139,7 @@ def comparison_as_json(
     for row, cells in zip(comparison.rows, fields["rows"], strict=True):
         cells["why"] = words.why(row)
     for suspect, cells in zip(comparison.suspects, fields["suspects"], strict=True):
-        cells["why"] = str(suspect.reason)
+        cells["why"] = str(suspect)
     return fields | {
         "limits": thresholds.VALUES,
         "sentence": words.sentence(comparison),

@@ -311,8 +311,7 @@ def _bad_nodes(report: Report) -> Iterator[tuple[str, str]]:
     """(node, why), of nodes that results accuse by name."""
     run = report.run or RunVerdict()
     others = [remark for remark in run.remarks if isinstance(remark, ADAPTER_FAULTS)]
-    slow = [suspect.reason for suspect in report.suspects]
-    for reason in [*slow, *run.slow_nodes, *others]:
+    for reason in [*report.suspects, *run.slow_nodes, *others]:
         if not isinstance(reason, SlowNode):
             yield reason.host, str(reason)
         elif len(reason.nodes) == 1:

@@ -14,13 +14,13 @@ import pytest
 from made_up import case as stored_case
 from made_up import series, store, tables, with_case
 from made_up_network import World
-from reports import change_point, event, families
+from reports import change_point, event, families, slow_node
 from reports import row as compared
 from results_made import SLOW_MEMORY, changed, launched, noise_run, outlier, outside
 from running import on_one_line
 
 from bisection.analysis.comparison import compare
-from bisection.analysis.model import Change, Comparison, Suspect
+from bisection.analysis.model import Change, Comparison
 from bisection.analysis.retest_plan import plan
 from bisection.core.reasons.base import Text
 from bisection.core.reasons.launches import Blocked, KernelDied, ReframeText, TestFailed
@@ -108,7 +108,7 @@ def traffic(mean, withheld=None):
 
 
 WITHHELD = traffic(2.5, Text("1 cycles were measured; 5 are needed"))
-VOTED = Evidence(nodes=(Suspect(["n2"], 1.4, 12, "lab:cpu"),))
+VOTED = Evidence(nodes=(slow_node("n2", 1.4, 12, "lab:cpu"),))
 
 
 def alarmed(system="lab", verdict=Verdict.REGRESSED, **more):
