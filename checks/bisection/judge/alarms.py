@@ -31,9 +31,9 @@ def rule_changes(verdict: RunVerdict, evidence: Evidence) -> RunVerdict:
     that are gone are not measured; nor is what ran on other ranks than before: nothing slower could
     be seen."""
     verdict = replace(verdict, nights=evidence.nights)
-    if evidence.gone:
-        text = f"tests of the last session are gone: {some(evidence.gone)}"
-        verdict = verdict.noting(troubles=[Text(text)])
+    if evidence.vanished:
+        text = f"tests of the last session are gone: {some(evidence.vanished)}"
+        verdict = verdict.adding(troubles=[Text(text)])
     rows = evidence.comparison.rows if evidence.comparison else []
     changes = evidence.changes
     if unlike := [row for row in rows if row.is_of_other_ranks]:
@@ -42,7 +42,7 @@ def rule_changes(verdict: RunVerdict, evidence: Evidence) -> RunVerdict:
         cores = [f"; {fact(*astuple(change))}" for change in changes if change.what == "cores"]
         text = f"{tests} ran as {now}, in earlier sessions as {before}: not compared"
         accept = "`bisection sessions exclude` of the earlier sessions accepts the change"
-        verdict = verdict.noting(troubles=[Text(f"{text}{''.join(cores[:1])}; {accept}")])
+        verdict = verdict.adding(troubles=[Text(f"{text}{''.join(cores[:1])}; {accept}")])
     remarks: list[Reason] = [FactChanged(**asdict(c), since=evidence.since) for c in changes]
     if better := faster(rows):
         count = plural(len(better), "metric")
@@ -51,7 +51,7 @@ def rule_changes(verdict: RunVerdict, evidence: Evidence) -> RunVerdict:
     if moved := [row for row in rows if row.baseline_moved]:
         count, sides = plural(len(moved), "ratio"), Slower(**moved[0].moved).sides
         remarks.append(Text(f"{count} changed because the baseline did, such as {sides}"))
-    return verdict.noting(remarks=remarks)
+    return verdict.adding(remarks=remarks)
 
 
 def rule(verdict: RunVerdict, evidence: Evidence) -> RunVerdict:

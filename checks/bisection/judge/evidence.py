@@ -57,7 +57,7 @@ class Evidence:
     impacts: tuple["Impact", ...] = ()
     # Of the store:
     before: tuple[Session, ...] = ()  # sessions that the run is compared with
-    gone: tuple[str, ...] = ()  # tests of the session before that ran once, and are no more
+    vanished: tuple[str, ...] = ()  # tests of the session before that ran once, and are no more
     nights: int | None = None  # of its kind, this one among them, which references may be made from
     nodes: tuple[SlowNode, ...] = ()  # slow by the times of all launches
     comparison: Comparison | None = None
@@ -90,7 +90,9 @@ def of_nights(
     except SelectionError:
         before = []
     nodes = tuple(suspects(store, recent(store, now[0])))
-    evidence = replace(evidence, before=tuple(before), nodes=nodes, gone=tuple(_gone(store, now)))
+    evidence = replace(
+        evidence, before=tuple(before), nodes=nodes, vanished=tuple(_vanished(store, now))
+    )
     evidence = count_nights(evidence, store, run)
     if not before:
         return evidence
@@ -99,7 +101,7 @@ def of_nights(
     return replace(evidence, comparison=comparison, changes=since, since=before[-1].start)
 
 
-def _gone(store: Store, now: Sequence[Session]) -> list[str]:
+def _vanished(store: Store, now: Sequence[Session]) -> list[str]:
     """The tests of the session before that are gone, or whose kernel is left out of the build now,
     if they ever ran."""
     tests = store.tests()

@@ -119,7 +119,7 @@ def rule_limits(verdict: RunVerdict, evidence: Evidence) -> RunVerdict:
         for case in retest.rerun.cases
         if case.verdict == Verdict.FAIL and not case.by_bounds
     ]
-    return replace(verdict, cases=cases).noting(failures=[*wrong, *_outside(retest, reruns)])
+    return replace(verdict, cases=cases).adding(failures=[*wrong, *_outside(retest, reruns)])
 
 
 def _outside(retest: Retest, reruns: Reruns) -> Iterator[Text]:
@@ -234,11 +234,11 @@ def rule(verdict: RunVerdict, evidence: Evidence) -> RunVerdict:
         slow = f"the control {control} was {reruns.drift:.2f}x slower during the retest"
         remarks.append(Text(f"{slow}; retest times are divided by {reruns.drift:.2f}"))
     if plan.chosen and evidence.retest.rerun is None:  # it runs, or it was killed
-        verdict = verdict.noting(troubles=[Text("the retest did not end")])
+        verdict = verdict.adding(troubles=[Text("the retest did not end")])
     if slower or outliers:
         tags = {**verdict.tags, SLOWER: "confirmed" if slower else "outlier"}
         verdict = replace(verdict, tags=tags)
-    return verdict.noting(slower=slower, outliers=outliers, remarks=remarks)
+    return verdict.adding(slower=slower, outliers=outliers, remarks=remarks)
 
 
 def _repeated(plan: Plan, evidence: Evidence, reruns: Reruns) -> Text | None:

@@ -31,7 +31,7 @@ def comparison_text(result: Comparison) -> list[str]:
     codes, others = words.split_codes(result.rows)
     tables = {words.CODES: codes}
     for verdict in LISTED:
-        tables[verdict] = [row for row in words.alone(others) if row.verdict == verdict]
+        tables[verdict] = [row for row in words.unshared(others) if row.verdict == verdict]
     tables["outliers"] = [row for row in others if row.outlier]
     for title, rows in tables.items():
         lines += [*_table(title, rows), ""] if rows else []
@@ -52,7 +52,7 @@ def undecided(result: Comparison) -> list[str]:
     return lines_of(result.undecided, words.UNDECIDED) if result.undecided else []
 
 
-def beside(result: Comparison) -> list[str]:
+def against_earlier(result: Comparison) -> list[str]:
     """Returns the comparison of one run with earlier sessions, as lines."""
     count = len(result.before)
     earlier = f"{count} earlier sessions" if count > 1 else "the session before"

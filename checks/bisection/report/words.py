@@ -55,7 +55,7 @@ def finding(reason: SharedChange) -> str:
     return f"{direction(reason)}: {reason}"
 
 
-def alone(rows: Sequence[Row]) -> list[Row]:
+def unshared(rows: Sequence[Row]) -> list[Row]:
     return [row for row in rows if not isinstance(row.reason, SharedChange)]
 
 
