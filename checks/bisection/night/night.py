@@ -36,7 +36,7 @@ from bisection.night.prepare import (
     say_waiting,
 )
 from bisection.report import gather
-from bisection.report.comparison_text import beside
+from bisection.report.comparison_text import against_earlier
 from bisection.report.lines import commanded, wrapped
 from bisection.report.report_data import Report
 from bisection.runs import command, folder, waiting
@@ -75,11 +75,11 @@ class Night:
 
     def trouble(self, *reasons: Reason) -> None:
         new = [reason for reason in reasons if reason not in self.run.troubles]
-        self.correct(self.run.noting(troubles=new))
+        self.correct(self.run.adding(troubles=new))
 
     def remark(self, *reasons: Reason) -> None:
         """Notes what a person should know beside."""
-        self.correct(self.run.noting(remarks=reasons))
+        self.correct(self.run.adding(remarks=reasons))
 
     @contextlib.contextmanager
     def survives(self, lost: str = "") -> Iterator[None]:
@@ -339,7 +339,7 @@ def reported(night: Night, store: Store | None) -> list[str]:
         if not isinstance(error, OSError):
             traceback.print_exc()
         return [f"no report: {error}"]
-    lines = beside(report.comparison) if report.comparison else []
+    lines = against_earlier(report.comparison) if report.comparison else []
     lines += report.interconnect.lines() if report.interconnect else []
     lines.append(f"report: {paths.shown(files['report.html'])}")
     return wrapped(*lines)

@@ -323,8 +323,7 @@ def _accusations(report: Report) -> Iterator[tuple[str, str, str]]:
     """(node, code of a reason, why)."""
     run = report.run or RunVerdict()
     others = [remark for remark in run.remarks if isinstance(remark, ADAPTER_FAULTS)]
-    slow = [suspect.reason for suspect in report.suspects]
-    for reason in [*slow, *run.slow_nodes, *others]:
+    for reason in [*report.suspects, *run.slow_nodes, *others]:
         if not isinstance(reason, SlowNode):
             yield reason.host, reason.code, str(reason)
         elif len(reason.nodes) == 1:
