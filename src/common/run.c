@@ -43,6 +43,27 @@ bool bx_run_is_selected(const bx_run *run, const char *method)
     return false;
 }
 
+bool bx_mpi_4_applies(char *why, size_t why_size)
+{
+#ifdef BX_MPI_4
+    return true;
+#else
+    snprintf(why, why_size, BX_BUILT_WITHOUT "MPI 4");
+    return false;
+#endif
+}
+
+int bx_text_index(const char *word, const char *list, const char *separators)
+{
+    size_t length = strlen(word), next;
+    for (int i = 0; *list; i++) {
+        next = strcspn(list, separators);
+        if (next == length && strncmp(list, word, length) == 0) return i;
+        list += next + strspn(list + next, separators);
+    }
+    return -1;
+}
+
 int bx_run_refuse(bx_run *run, int code, const char *format, ...)
 {
     if (run->refusal != BX_OK) return run->refusal; /* the first reason counts */
@@ -56,14 +77,10 @@ int bx_run_refuse(bx_run *run, int code, const char *format, ...)
 
 int bx_run_one_of(bx_run *run, const char *option, const char *value, const char *names)
 {
-    const char *name = names;
-    for (int i = 0; *name; i++) {
-        size_t length = strcspn(name, ",");
-        if (strlen(value) == length && strncmp(name, value, length) == 0) return i;
-        name += length + strspn(name + length, ", ");
-    }
-    bx_run_refuse(run, BX_USAGE, "--%s %s: unknown; choose from %s", option, value, names);
-    return -1;
+    int index = bx_text_index(value, names, ", ");
+    if (index < 0)
+        bx_run_refuse(run, BX_USAGE, "--%s %s: unknown; choose from %s", option, value, names);
+    return index;
 }
 
 /* Every rank takes the message of the lowest rank with the largest code. */
