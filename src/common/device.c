@@ -33,7 +33,7 @@ static struct {
 
 const bx_device *bx_device_get(void) { return device.open; }
 
-void bx_device_end(const char *format, ...)
+static void end_launch(const char *format, ...)
 {
     char line[512];
     va_list arguments;
@@ -154,7 +154,7 @@ int bx_device_open(bx_run *run, const char *option, int64_t most_ranks, double b
     PMPI_Comm_size(run->host, &count);
     watch(run);
     device.open = &bx_device_gpu;
-    device.open->open(self % devices);
+    device.open->open(self % devices, end_launch);
     device.open->describe(&device.facts);
     seat own = {.bytes = bytes, .rank = run->rank}, *seats;
     memcpy(own.id, device.facts.id, sizeof own.id);

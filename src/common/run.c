@@ -1,6 +1,5 @@
 /* The functions that kernels call: facts of the run, refusals, laps, notes, tables. */
 #include "charge.h"
-#include "profile.h"
 #include "watchdog.h"
 
 #include <stdarg.h>
@@ -53,17 +52,6 @@ bool bx_mpi_4_applies(char *why, size_t why_size)
 #endif
 }
 
-int bx_text_index(const char *word, const char *list, const char *separators)
-{
-    size_t length = strlen(word), next;
-    for (int i = 0; *list; i++) {
-        next = strcspn(list, separators);
-        if (next == length && strncmp(list, word, length) == 0) return i;
-        list += next + strspn(list + next, separators);
-    }
-    return -1;
-}
-
 int bx_run_refuse(bx_run *run, int code, const char *format, ...)
 {
     if (run->refusal != BX_OK) return run->refusal; /* the first reason counts */
@@ -94,16 +82,6 @@ int bx_run_agree(bx_run *run)
     PMPI_Bcast(run->message, sizeof run->message, MPI_CHAR, worst.rank, run->world);
     run->refusal = worst.code;
     return worst.code;
-}
-
-void bx_run_lap(bx_run *run, size_t phase)
-{
-    bx_charge_pay();
-    double now = bx_profile_clock(), mpi = bx_profile_lap(phase);
-    run->phase[phase] += now - run->lap_start;
-    run->phase_mpi[phase] += mpi - run->lap_mpi;
-    run->lap_start = now;
-    run->lap_mpi = mpi;
 }
 
 void bx_run_progress(bx_run *run, int64_t part) { bx_watchdog_part(part); }

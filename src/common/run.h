@@ -49,7 +49,7 @@ struct bx_run {
  * Initialises and finalises MPI.  Returns the exit code of bx.h. */
 int bx_harness_run(int argc, char **argv, const bx_kernel *kernel);
 
-/* ---- run.c ---- */
+/* ---- memory.c ---- */
 
 /* Returns the place, from 0, of a word in a list of words between separators, each a character;
  * -1 where it is not there.  Local. */
