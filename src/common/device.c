@@ -33,7 +33,7 @@ static struct {
 
 const bx_device *bx_device_get(void) { return device.open; }
 
-void bx_device_end(const char *format, ...)
+static void end_launch(const char *format, ...)
 {
     char line[512];
     va_list arguments;
@@ -154,7 +154,7 @@ int bx_device_open(bx_run *run, const char *option, int64_t most_ranks, double b
     PMPI_Comm_size(run->host, &count);
     watch(run);
     device.open = &bx_device_gpu;
-    device.open->open(self % devices);
+    device.open->open(self % devices, end_launch);
     device.open->describe(&device.facts);
     seat own = {.bytes = bytes, .rank = run->rank}, *seats;
     memcpy(own.id, device.facts.id, sizeof own.id);
@@ -168,7 +168,7 @@ int bx_device_open(bx_run *run, const char *option, int64_t most_ranks, double b
 
 /* ---- MPI ---- */
 
-/* What MPI 4.1 says of itself; "": nothing. */
+/* What MPI 4.1 says of itself, as "system,cuda:device:host,mpi"; "": nothing. */
 static void read_kinds(char *kinds, size_t size)
 {
     kinds[0] = '\0';
@@ -179,15 +179,6 @@ static void read_kinds(char *kinds, size_t size)
     MPI_Info_get_string(info, "mpi_memory_alloc_kinds", &length, kinds, &there);
     MPI_Info_free(&info);
 #endif
-}
-
-/* Whether a list as "system,cuda:device:host,mpi" has a kind. */
-static bool lists(const char *kinds, const char *kind)
-{
-    size_t length = strlen(kind);
-    for (const char *at = kinds; *at; at += strcspn(at, ","), at += *at == ',')
-        if (strncmp(at, kind, length) == 0 && strchr(":,", at[length])) return true;
-    return false;
 }
 
 /* Writes what MPI says to `says`. */
@@ -214,7 +205,7 @@ static bool is_aware(const char *kind, char *says, size_t size)
         if (aware) return true;
     }
     read_kinds(text, sizeof text);
-    if (!lists(text, kind)) return false;
+    if (bx_text_index(kind, text, ",:") < 0) return false;
     snprintf(says, size, "mpi_memory_alloc_kinds has %s", kind);
     return true;
 }

@@ -19,14 +19,17 @@ typedef struct {
     int runtime, driver;          /* their versions, as they number them */
 } bx_device_facts;
 
-/* The functions of a back end.  All are local.  A call that fails ends the launch by bx_device_end,
- * with the library's own reason. */
+/* Ends the launch with one line (printf's format). */
+typedef __attribute__((format(printf, 1, 2))) void bx_device_end(const char *format, ...);
+
+/* The functions of a back end.  All are local.  A call that fails ends the launch with the
+ * library's own reason. */
 typedef struct {
     /* Finds a library that has devices.  Returns how many it has; 0 with the reason in why[size].
      */
     int (*count)(char *why, size_t size);
-    /* Makes a device the one of this rank. */
-    void (*open)(int device);
+    /* Makes a device the one of this rank, and `end` what calls that fail end the launch by. */
+    void (*open)(int device, bx_device_end *end);
     void (*describe)(bx_device_facts *facts);
     double (*free_memory)(void);
     /* Memory of the device; pinned memory of the host. */
@@ -63,5 +66,3 @@ void *bx_device_alloc(size_t bytes, const char *name);
 void bx_device_release(void *memory);
 /* Adds the ranks' devices to the result's "layout"; nothing without.  Collective. */
 void bx_device_add(const bx_run *run, bx_json *layout);
-/* Ends the launch with one line (printf's format) and BX_RESOURCES. */
-_Noreturn void bx_device_end(const char *format, ...) __attribute__((format(printf, 1, 2)));

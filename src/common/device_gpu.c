@@ -41,6 +41,7 @@ static struct {
     const char *library;
     bool hip;
     int device;
+    bx_device_end *end;
 } gpu;
 
 static const char *const LIBRARIES[] = {"libcudart.so.13",  "libcudart.so.12",  "libcudart.so.11.0",
@@ -73,8 +74,7 @@ static const char *resolve(void *library)
 
 static void must(int code, const char *call)
 {
-    if (code != 0)
-        bx_device_end("%s: %s failed: error %d, %s", gpu.library, call, code, gpu.text(code));
+    if (code != 0) gpu.end("%s: %s failed: error %d, %s", gpu.library, call, code, gpu.text(code));
 }
 
 /* Of one library; 0: none of its devices can be used. */
@@ -132,9 +132,10 @@ static int count(char *why, size_t size)
 
 /* ---- the device ---- */
 
-static void open_device(int device)
+static void open_device(int device, bx_device_end *end)
 {
     gpu.device = device;
+    gpu.end = end;
     must(gpu.set(device), "SetDevice");
     must(gpu.release(NULL), "Free"); /* the device is set up here, not within a step */
     must(gpu.stream(&gpu.queue, NON_BLOCKING), "StreamCreateWithFlags");

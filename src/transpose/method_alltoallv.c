@@ -121,8 +121,7 @@ const bx_transpose_method bx_transpose_method_alltoallv = {
 
 static bool has_persistent(const bx_geometry *g, char *why, size_t why_size)
 {
-    snprintf(why, why_size, "%s", BX_MPI_4_WHY);
-    return !*BX_MPI_4_WHY;
+    return bx_mpi_4_applies(why, why_size);
 }
 
 const bx_transpose_method bx_transpose_method_alltoallv_init = {
