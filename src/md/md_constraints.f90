@@ -8,7 +8,7 @@
 ! weights make it smaller (G. H. Golub and R. S. Varga, Numerische Mathematik 3, 147 (1961)).
 module md_constraints
   use, intrinsic :: iso_c_binding, only: c_bool, c_int64_t, dp => c_double
-  use bx_charges, only: bx_charge, bx_is_simulated, bx_pairs, by_one_thread
+  use bx_charges, only: bx_charge, bx_pairs, by_one_thread
   use bx_harness, only: bx_largest
   use mpi_f08, only: MPI_Allreduce, MPI_DOUBLE_PRECISION, MPI_IN_PLACE, MPI_Irecv, MPI_Isend, &
     MPI_MAX, MPI_Request, MPI_STATUSES_IGNORE, MPI_SUM, MPI_Waitall
@@ -389,7 +389,7 @@ contains
           if (b <= atoms%own) constraints%change(:, b) = constraints%change(:, b) + per_mass(2)*pull
         end associate
       end do
-      if (bx_is_simulated) call bx_charge(bx_pairs, per_bond*constraints%bonds, by_one_thread)
+      call bx_charge(bx_pairs, per_bond*constraints%bonds, by_one_thread)
       call reduce(domain, worst, MPI_MAX)
       constraints%iterations = constraints%iterations + 1
       solved = worst(1) <= bond_tolerance

@@ -6,7 +6,6 @@
 module npar_check
   use, intrinsic :: iso_c_binding, only: c_int64_t, c_ptr, dp => c_double
   use mpi_f08, only: MPI_Allreduce, MPI_DOUBLE_PRECISION, MPI_IN_PLACE, MPI_SUM
-  use bx_charges, only: bx_computed
   use bx_harness, only: bx_check, bx_largest, bx_seed, bx_uniform
   use npar_accuracy, only: accuracy_t
   use npar_blas, only: dgemv, zgemv
@@ -163,7 +162,7 @@ contains
     allocate (s%probe(2*s%waves(), s%crystal%kpoints), source=0.0_dp)
     allocate (c(2*s%waves()))
     do k = 1, s%crystal%kpoints
-      do i = 1, bx_computed(size(s%band))
+      do i = 1, size(s%band)
         call s%basis%exact(s%spectra(k), s%spectra(k)%state(s%band(i)), c)
         index = int(k, c_int64_t)*s%crystal%bands + s%band(i)
         s%probe(:, k) = s%probe(:, k) + sign(1.0_dp, bx_uniform(bx_seed(s%run), index))*c

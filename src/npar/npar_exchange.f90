@@ -7,7 +7,7 @@
 ! that one transform carries two.
 module npar_exchange
   use, intrinsic :: iso_c_binding, only: c_double_complex, c_int, dp => c_double
-  use bx_charges, only: bx_charge, bx_copy, bx_is_hollow, bx_is_simulated, by_all_threads
+  use bx_charges, only: bx_charge, bx_copy, bx_is_hollow, by_all_threads
   use bx_transpose, only: bx_columns, bx_exchange_t, bx_fft_t, bx_free_fft, bx_make_fft, &
     bx_planes, bx_transform, bx_way_forward, bx_way_inverse
   use npar_collectives, only: broadcast, sum_over
@@ -167,7 +167,7 @@ contains
         call s%pair%mark_done()
       end do
       ! of each point and two bands: the product, the kernel's, the sum
-      if (bx_is_simulated) call bx_charge(bx_copy, 88.0_dp*product(n)*twos, by_all_threads)
+      call bx_charge(bx_copy, 88.0_dp*product(n)*twos, by_all_threads)
     end subroutine add_pairs
 
   end subroutine apply_exchange

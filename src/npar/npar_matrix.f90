@@ -6,13 +6,12 @@
 module npar_matrix
   use, intrinsic :: iso_c_binding, only: c_associated, c_bool, c_char, c_double, c_f_pointer, &
     c_int, c_loc, c_null_char, c_null_ptr, c_ptr, c_size_t, dp => c_double
-  use omp_lib, only: omp_get_wtime
   use mpi_f08, only: MPI_Comm, MPI_Comm_rank, MPI_Comm_size
-  use bx_charges, only: bx_charge_seconds, bx_computed, bx_is_sampled, bx_is_simulated, &
-    bx_synchronise
+  use bx_charges, only: bx_is_hollow, bx_is_sampled
   use bx_harness, only: bx_region_enter, bx_region_leave, bx_string_at
-  use npar_collectives, only: gather_parts, left_out, sum_over, sum_parts, traffic_of_exchange, &
-    traffic_of_sum, traffic_so_far, traffic_t, operator(+), operator(*)
+  use npar_collectives, only: gather_parts, sum_over, sum_parts, traffic_of_exchange, &
+    traffic_of_sum, traffic_t, operator(+), operator(*)
+  use npar_sampling, only: part_t
   implicit none (type, external)
   private
   public :: driver_of, libraries, matrix_bytes, matrix_t, most_bands, why_no_driver
@@ -40,8 +39,7 @@ module npar_matrix
     real(dp), pointer, contiguous, private :: whole(:, :) => null() !< (f n, width) a panel
     real(dp), allocatable, private :: packed(:) !< the same, rank by rank
     real(dp), private :: held = 0 !< bytes without workspace
-    real(dp), private :: since = 0 !< s: the begin of a panel that is sampled
-    type(traffic_t), private :: sent !< until then
+    type(part_t), private :: sample !< the panel that is simulated where parts are sampled
   contains
     procedure :: create
     procedure :: destroy
@@ -216,7 +214,7 @@ contains
     last = min(self%n, j*self%width)
   end function last
 
-  !> First and last panel to compute: all; where parts are sampled the one in the middle.
+  !> First and last panel to compute: all; where parts are sampled, the one in the middle.
   function sampled(self) result(ends)
     class(matrix_t), intent(inout) :: self
     integer :: ends(2)
@@ -229,18 +227,13 @@ contains
     class(matrix_t), intent(inout) :: self
     integer, intent(in) :: j
     logical, intent(in) :: begins
-    type(traffic_t) :: sent
-    real(dp) :: others
     if (.not. bx_is_sampled() .or. self%panels == 1) return
     if (begins) then
-      call bx_synchronise(self%comm%MPI_VAL)
-      self%since = omp_get_wtime()
-      self%sent = traffic_so_far()
-    else if (bx_is_simulated) then
-      others = real(self%n, dp)/(self%last(j) - self%first(j) + 1) - 1
-      call bx_charge_seconds(others*(omp_get_wtime() - self%since))
-      sent = traffic_so_far() + self%sent*(-1)
-      left_out = left_out + traffic_t(sent%messages*(self%panels - 1), sent%bytes*others)
+      call self%sample%begins(self%comm)
+    else
+      call self%sample%mark_done()
+      call self%sample%charge(real(self%n, dp)/(self%last(j) - self%first(j) + 1) - 1, &
+                              real(self%panels - 1, dp))
     end if
   end subroutine charge_others
 
@@ -338,9 +331,10 @@ contains
     integer, intent(in) :: j
     logical, intent(in) :: back
     integer :: r, column, c, row, at, from, length
+    if (bx_is_hollow()) return
     at = 0
     do r = 0, self%ranks - 1
-      do column = self%first(j), self%first(j) - 1 + bx_computed(self%last(j) - self%first(j) + 1)
+      do column = self%first(j), self%last(j)
         if (mod((column - 1)/self%block, self%grid_columns) /= r/self%grid_rows) cycle
         c = column - self%first(j) + 1
         do row = mod(r, self%grid_rows)*self%block, self%n - 1, self%grid_rows*self%block
