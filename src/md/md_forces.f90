@@ -376,11 +376,11 @@ contains
     integer, intent(in) :: n
     real(dp), intent(inout) :: sums(*), mine(*)
     integer :: part
-    do part = 1, size(work%alone)
-      sums(n*(work%alone(part)%from - 1) + 1:n*work%alone(part)%to) = 0
+    do part = 1, size(work%unbuffered)
+      sums(n*(work%unbuffered(part)%from - 1) + 1:n*work%unbuffered(part)%to) = 0
     end do
-    do part = 1, size(work%beside)
-      mine(n*(work%beside(part)%from - 1) + 1:n*work%beside(part)%to) = 0
+    do part = 1, size(work%buffered)
+      mine(n*(work%buffered(part)%from - 1) + 1:n*work%buffered(part)%to) = 0
     end do
   end subroutine clear
 
@@ -439,8 +439,8 @@ contains
     real(dp), intent(in) :: mine(n, *)
     real(dp), intent(inout) :: sums(n, *)
     integer :: part, k
-    do part = 1, size(work%beside)
-      do k = max(from, work%beside(part)%from), min(to, work%beside(part)%to)
+    do part = 1, size(work%buffered)
+      do k = max(from, work%buffered(part)%from), min(to, work%buffered(part)%to)
         sums(:, k) = sums(:, k) + mine(:, k)
       end do
     end do

@@ -86,14 +86,14 @@ contains
   subroutine check_mixing(s, verification)
     type(state_t), intent(in) :: s
     type(c_ptr), intent(in) :: verification
-    real(dp) :: mixed, apart, rounding
+    real(dp) :: mixed, deviation, rounding
     rounding = epsilon(1.0_dp)*sqrt(real(size(s%density), dp))*bx_largest(s%density_exact)
     mixed = abs(weighted(s, s%density) - (s%noted + weighted(s, s%density_out))/2)
-    apart = bx_largest(s%potential - s%ionic - s%strength*(s%density - s%density_exact))
+    deviation = bx_largest(s%potential - s%ionic - s%strength*(s%density - s%density_exact))
     call bx_check(verification, "mixed density", mixed/max(rounding, tiny(rounding)), 100.0_dp, &
                   "roundings")
-    call bx_check(verification, "potential", apart/max(spacing(bx_largest(s%potential)), &
-                  tiny(apart)), 4.0_dp, "roundings")
+    call bx_check(verification, "potential", deviation/max(spacing(bx_largest(s%potential)), &
+                  tiny(deviation)), 4.0_dp, "roundings")
   end subroutine check_mixing
 
   !> Sum over what a density on my planes is beside the exact one, with a random weight for each

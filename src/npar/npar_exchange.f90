@@ -13,7 +13,7 @@ module npar_exchange
   use npar_collectives, only: broadcast, sum_over
   use npar_hamiltonian, only: fill_field, take_field
   use npar_model, only: exchange_mixing, pi
-  use npar_state, only: bands_of, dealt, flat, lap, phase_exchange, phase_redistribute, &
+  use npar_state, only: bands_of, first_of_each, flat, lap, phase_exchange, phase_redistribute, &
     phase_reduce, state_t
   implicit none (type, external)
   private
@@ -43,7 +43,7 @@ contains
     q = 2*s%crystal%quantum()
     xy = [(int(i, c_int), i=0, n(1)*n(2) - 1)]
     allocate (owner(size(xy)))
-    first = dealt(size(xy), s%ncore)
+    first = first_of_each(size(xy), s%ncore)
     do i = 0, s%ncore - 1
       owner(first(i) + 1:first(i + 1)) = int(i, c_int)
     end do

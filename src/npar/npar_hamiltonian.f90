@@ -7,7 +7,7 @@ module npar_hamiltonian
   use npar_collectives, only: sum_over
   use npar_model, only: crystal_t, householder, most_channels
   use npar_state, only: bands_of, batch, flat, lap, npar_wipe, phase_kinetic, phase_nonlocal, &
-    phase_reduce, phase_zeroing, state_t, wiped
+    phase_reduce, phase_zeroing, state_t, wipe
   implicit none (type, external)
   private
   public :: choose_kpoint, apply_hamiltonian, fields_of, fields_of_groups, fill_field, take_field
@@ -52,7 +52,7 @@ contains
     real(dp), intent(inout), contiguous, target :: h(:, :)
     integer :: i
     if (s%knobs%zeroing) then
-      call wiped(s, flat(h))
+      call wipe(s, flat(h))
       call lap(s, phase_zeroing)
     end if
     if (bx_computes(bx_copy, 16.0_dp*size(c), by_all_threads)) then
@@ -168,7 +168,7 @@ contains
     rows = size(s%beta, 1)
     bands = s%factor()*size(c, 2)
     if (s%knobs%zeroing) then
-      call wiped(s, flat(s%projection(:, :, 1)))
+      call wipe(s, flat(s%projection(:, :, 1)))
       call lap(s, phase_zeroing)
     end if
     if (s%crystal%gamma) then

@@ -38,7 +38,7 @@ module npar_matrix
     real(dp), pointer, contiguous :: vectors(:) => null() !< the same of the eigenvectors
     real(dp), pointer, contiguous, private :: whole(:, :) => null() !< (f n, width) a panel
     real(dp), allocatable, private :: packed(:) !< the same, rank by rank
-    real(dp), private :: held = 0 !< bytes without workspace
+    real(dp), private :: own_bytes = 0 !< without workspace
     type(part_t), private :: sample !< the panel that is simulated where parts are sampled
   contains
     procedure :: create
@@ -55,7 +55,7 @@ module npar_matrix
     procedure :: subtract_unit
     procedure :: traffic_of_panels
     procedure, private :: counts
-    procedure, private :: deal
+    procedure, private :: repack
   end type matrix_t
 
   interface
@@ -90,11 +90,11 @@ module npar_matrix
       real(c_double) :: bytes
     end function npar_matrix_bytes
 
-    function npar_matrix_solve(matrix, w, vectors, asked) result(info) bind(C)
+    function npar_matrix_solve(matrix, w, vectors, workspace) result(info) bind(C)
       import :: c_double, c_int, c_ptr
       implicit none (type, external)
       type(c_ptr), value :: matrix
-      real(c_double), intent(out) :: w(*), asked
+      real(c_double), intent(out) :: w(*), workspace
       type(c_ptr), intent(out) :: vectors
       integer(c_int) :: info
     end function npar_matrix_solve
@@ -116,10 +116,10 @@ module npar_matrix
 contains
 
   !> The driver of a library: the one asked for if it is the library's, else the usual one.
-  pure character(16) function driver_of(library, asked) result(driver)
-    character(*), intent(in) :: library, asked
+  pure character(16) function driver_of(library, requested) result(driver)
+    character(*), intent(in) :: library, requested
     driver = usual(findloc(libraries, library, 1))
-    if (asked(:min(2, len(asked))) == driver(:2)) driver = asked
+    if (requested(:min(2, len(requested))) == driver(:2)) driver = requested
   end function driver_of
 
   !> The reason why a driver cannot solve a matrix of size n on so many ranks; "" if it can.
@@ -177,16 +177,16 @@ contains
     call c_f_pointer(part, self%part, [f*shape(1)*shape(2)])
     self%vectors => self%part
     self%alone = driver == "lapack"
-    self%held = 8.0_dp*size(self%part)
+    self%own_bytes = 8.0_dp*size(self%part)
     self%width = n
     self%panels = 1
     if (.not. self%alone) then
       self%width = panel_width(n, self%block, self%ranks)
       self%panels = (n + self%width - 1)/self%width
       allocate (self%whole(f*n, self%width), self%packed(f*n*self%width))
-      self%held = 2*self%held + 16.0_dp*size(self%whole)
+      self%own_bytes = 2*self%own_bytes + 16.0_dp*size(self%whole)
     end if
-    self%bytes = self%held
+    self%bytes = self%own_bytes
   end subroutine create
 
   !> Frees it.  Collective.
@@ -261,7 +261,7 @@ contains
     else
       parts = self%counts(j)
       at = place(self, j)
-      call self%deal(j, .false.)
+      call self%repack(j, .false.)
       call sum_parts(self%packed(:sum(parts)), parts, self%part(at + 1:at + parts(self%rank)), &
                      self%comm, emulated)
     end if
@@ -284,7 +284,7 @@ contains
       at = place(self, j)
       call gather_parts(parts_of(at + 1:at + parts(self%rank)), self%packed(:sum(parts)), parts, &
                         self%comm, emulated)
-      call self%deal(j, .true.)
+      call self%repack(j, .true.)
       columns => self%panel(j)
     end if
   end function gather_panel
@@ -326,7 +326,7 @@ contains
   end function owned
 
   !> Puts a panel's numbers rank by rank into `packed`, or back into `whole`.
-  subroutine deal(self, j, back)
+  subroutine repack(self, j, back)
     class(matrix_t), intent(inout) :: self
     integer, intent(in) :: j
     logical, intent(in) :: back
@@ -349,7 +349,7 @@ contains
         end do
       end do
     end do
-  end subroutine deal
+  end subroutine repack
 
   !> Solves the matrix, which is lost; eigenvalues(n) ascend.  `solved` is false if the library
   !> failed.  Collective.
@@ -358,13 +358,13 @@ contains
     real(dp), intent(out), contiguous :: eigenvalues(:)
     logical, intent(out) :: solved
     type(c_ptr) :: vectors
-    real(dp) :: asked
+    real(dp) :: workspace
     if (.not. self%alone) call bx_region_enter(merge("ELPA     ", "ScaLAPACK", &
                                                      self%driver(:4) == "elpa"))
-    solved = npar_matrix_solve(self%self, eigenvalues, vectors, asked) == 0
+    solved = npar_matrix_solve(self%self, eigenvalues, vectors, workspace) == 0
     if (.not. self%alone) call bx_region_leave()
     call c_f_pointer(vectors, self%vectors, [size(self%part)])
-    self%bytes = merge(self%held + asked, -1.0_dp, asked >= 0) ! not told: a NaN
+    self%bytes = merge(self%own_bytes + workspace, -1.0_dp, workspace >= 0) ! not told: a NaN
   end subroutine solve
 
   !> Replaces the upper triangle by Cholesky's factor; `factored` is false if there is none.

@@ -11,7 +11,7 @@ module npar_paw
   use bx_charges, only: bx_algebra, bx_computes, bx_is_hollow, by_all_threads
   use npar_collectives, only: sum_over
   use npar_model, only: crystal_t, householder, most_channels, pi
-  use npar_state, only: lap, phase_paw, phase_paw_sum, phase_zeroing, state_t, wiped
+  use npar_state, only: lap, phase_paw, phase_paw_sum, phase_zeroing, state_t, wipe
   implicit none (type, external)
   private
   public :: sum_one_centre_terms, exact_one_centre_terms, one_centre_error, idle_ranks
@@ -34,7 +34,7 @@ contains
     integer :: atom, channels, first
     if (.not. (bx_is_hollow() .or. allocated(node))) call gauss_rule(points, node, weight)
     vector(1:size(s%d)) => s%d
-    call wiped(s, vector)
+    call wipe(s, vector)
     call lap(s, phase_zeroing)
     if (.not. bx_is_hollow()) s%d = 0
     s%squares = 0

@@ -1,5 +1,5 @@
-! What a simulated run leaves out, and charges instead.  A hollow run skips arithmetic: a charge says
-! whether its work is to be done (bx_computes).  Of parts of a step that all take as long it
+! What a simulated run leaves out, and charges instead.  A hollow run skips arithmetic: a charge
+! says whether its work is to be done (bx_computes).  Of parts of a step that all take as long it
 ! simulates one, and charges its time for the others.
 module npar_sampling
   use, intrinsic :: iso_c_binding, only: dp => c_double

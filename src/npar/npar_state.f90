@@ -21,8 +21,8 @@ module npar_state
   use npar_sampling, only: part_t
   implicit none (type, external)
   private
-  public :: knobs_t, state_t, lap, npar_wipe, wiped, flat, exchange_by
-  public :: bands_of, dealt
+  public :: knobs_t, state_t, lap, npar_wipe, wipe, flat, exchange_by
+  public :: bands_of, first_of_each
 
   character(*), parameter, public :: phase_names(*) = [character(16) :: &
     "fft1d", "pack", "exchange", "unpack", "fft2d", "kinetic", "nonlocal", "redistribute", &
@@ -145,11 +145,11 @@ contains
   end function bands_of
 
   !> First thing of each part, (0:parts) from 0, where `things` are shared as evenly as possible.
-  pure function dealt(things, parts) result(first)
+  pure function first_of_each(things, parts) result(first)
     integer, intent(in) :: things, parts
     integer :: first(0:parts), i
     first = [(things/parts*i + min(i, mod(things, parts)), i=0, parts)]
-  end function dealt
+  end function first_of_each
 
   !> Adds the time since the last lap to a phase (phase_...).
   subroutine lap(s, phase)
@@ -159,13 +159,13 @@ contains
   end subroutine lap
 
   !> With --zeroing, sets an array to 0 that is about to be overwritten.
-  subroutine wiped(s, array)
+  subroutine wipe(s, array)
     type(state_t), intent(in) :: s
     real(dp), intent(inout), target, contiguous :: array(:)
     if (s%knobs%zeroing .and. size(array) > 0) then
       call npar_wipe(c_loc(array), 8_c_size_t*size(array, kind=c_size_t))
     end if
-  end subroutine wiped
+  end subroutine wipe
 
   !> A matrix as one vector.
   function flat(matrix) result(vector)

@@ -11,7 +11,7 @@ module npar_subspace
   use npar_blas, only: dgemm, dsyrk, dtrsm, zgemm, zherk, ztrsm
   use npar_collectives, only: exchange
   use npar_state, only: bands_of, flat, lap, phase_diagonalise, phase_redistribute, phase_reduce, &
-    phase_rotate, phase_subspace, phase_zeroing, state_t, wiped
+    phase_rotate, phase_subspace, phase_zeroing, state_t, wipe
   implicit none (type, external)
   private
   public :: diagonalise_subspace, orthonormalise, orthonormality_error
@@ -49,8 +49,8 @@ contains
     end if
     if (.not. s%move(merge(2, 1, back))%is_simulated_now(s%across, s%npar)) return
     if (s%knobs%zeroing) then
-      call wiped(s, s%buffer)
-      if (.not. back) call wiped(s, flat(wide))
+      call wipe(s, s%buffer)
+      if (.not. back) call wipe(s, flat(wide))
       call lap(s, phase_zeroing)
     end if
     of_narrow = 2*s%height*size(narrow, 2)
@@ -94,7 +94,7 @@ contains
       before = s%matrix%first(j) - 1
       columns = size(panel, 2)
       if (s%knobs%zeroing) then
-        call wiped(s, flat(panel))
+        call wipe(s, flat(panel))
         call lap(s, phase_zeroing)
       end if
       if (present(b)) then
@@ -168,8 +168,8 @@ contains
     real(dp), pointer, contiguous :: vectors(:, :)
     integer :: ends(2), j, g, n, at, columns, first
     if (s%knobs%zeroing) then
-      call wiped(s, flat(s%spare))
-      call wiped(s, flat(s%spare_h))
+      call wipe(s, flat(s%spare))
+      call wipe(s, flat(s%spare_h))
       call lap(s, phase_zeroing)
     end if
     ends = s%matrix%sampled()
