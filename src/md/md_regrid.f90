@@ -5,7 +5,7 @@
 ! periodic; inner ones have each point once.
 module md_regrid
   use, intrinsic :: iso_c_binding, only: dp => c_double
-  use bx_charges, only: bx_charge, bx_copy, bx_is_simulated, by_all_threads
+  use bx_charges, only: bx_charge, bx_copy, by_all_threads
   use mpi_f08, only: MPI_Alltoallv, MPI_DOUBLE_PRECISION, MPI_Irecv, MPI_Isend, MPI_Request, &
     MPI_STATUSES_IGNORE, MPI_Waitall
   use md_domain, only: arrived_whole, count_messages, domain_t, seal_payload
@@ -182,9 +182,7 @@ contains
         call send_parts(plan, domain, sending, leaving, leaving_at, receiving, coming, coming_at)
       end if
     end if
-    if (bx_is_simulated) then
-      call bx_charge(bx_copy, 8.0_dp*(sum(leaving) + sum(coming)), by_all_threads)
-    end if
+    call bx_charge(bx_copy, 8.0_dp*(sum(leaving) + sum(coming)), by_all_threads)
     !$omp parallel do schedule(static)
     do z = 1, size(to, 4)
       to(:, :, :, z) = 0
