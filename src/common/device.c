@@ -218,6 +218,15 @@ int bx_device_require_aware(bx_run *run, const char *option)
     return bx_run_agree(run);
 }
 
+int bx_device_require_move(bx_run *run, const char *option)
+{
+    char why[320];
+    if (!device.open->open_move(why, sizeof why))
+        bx_run_refuse(run, BX_USAGE, "%s: rank %d on host %s: %s", option, run->rank, device.host,
+                      why);
+    return bx_run_agree(run);
+}
+
 void bx_device_add(const bx_run *run, bx_json *layout)
 {
     if (!device.open) return;

@@ -39,6 +39,13 @@ typedef struct {
     void (*release_host)(void *memory);
     void (*copy)(void *to, const void *from, size_t bytes, bx_way way);
     void (*fill)(void *to, int byte, size_t bytes);
+    /* Makes `move` ready, which is compiled where it runs.  Returns false with the reason in
+     * why[size]. */
+    bool (*open_move)(char *why, size_t size);
+    /* to[to_index[i]] = from[from_index[i]] of `count` elements of 16 bytes; an index that is NULL
+     * is i.  All is memory of the device. */
+    void (*move)(void *to, const int *to_index, const void *from, const int *from_index,
+                 size_t count);
     void (*sync)(void);
     /* Whether no work is left to do. */
     bool (*idle)(void);
@@ -60,6 +67,8 @@ const bx_device *bx_device_get(void);
  * addresses of the device.  It is asked, never tried: a library that cannot does not always crash,
  * some hang.  Returns as bx_run_agree.  Collective. */
 int bx_device_require_aware(bx_run *run, const char *option);
+/* Makes `move` ready, or refuses with BX_USAGE as above.  Returns as bx_run_agree.  Collective. */
+int bx_device_require_move(bx_run *run, const char *option);
 /* Returns memory of the device, whose `name` is in the line that a host's touch of it ends with. */
 void *bx_device_alloc(size_t bytes, const char *name);
 /* NULL: nothing. */

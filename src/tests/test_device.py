@@ -1,6 +1,6 @@
 """Buffers on devices that are none: answers, refusals, faults.
 
-Usage: test_device.py PATTERNS PAIRS UNIT_DEVICE [unittest arguments]
+Usage: test_device.py PATTERNS UNIT_DEVICE KERNEL... [unittest arguments]
 """
 
 import itertools
@@ -10,10 +10,12 @@ import unittest
 from pathlib import Path
 
 import kernel_run
+import test_launches
 from fake_device import ORDERS, launch
-from kernel_run import Outcome, assert_refused, built, checks, inapplicable, long, misfit
+from kernel_run import Outcome, assert_refused, built, inapplicable, long, misfit
 
-PATTERNS = PAIRS = UNIT = ""
+PATTERNS = UNIT = ""
+KERNELS: "dict[str, str]" = {}  # of launches.txt, by name
 # The runtimes: name of the library, version
 RUNTIMES = {
     "cuda": ("libcudart.so.12", 12040),
@@ -28,6 +30,36 @@ def unit(ranks: int, buffers: str = "device", most: int = 0, before: str = "", *
     """The unit test; `before` is what a shell of each rank does before it."""
     command = f'{before} exec {UNIT} {buffers} {most} "$@"'
     return launch("sh", ranks, "-c", command, "sh", **options)
+
+
+def verified(
+    test: unittest.TestCase,
+    kernel: str,
+    buffers: str,
+    ranks: int,
+    *arguments: str,
+    **options: str,
+) -> Outcome:
+    """A launch that must verify, with nothing left to do on the devices of its ranks."""
+    where = ("--buffers", buffers, *arguments)
+    with test.subTest(kernel=kernel, where=where, ranks=ranks, options=options):
+        out = launch(kernel, ranks, *where, **options)
+        test.assertEqual(out.code, 0, out.stdout + out.stderr)
+        test.assertEqual(misfit(out), "")
+        test.assertEqual(out.result["parameters"]["buffers"], buffers)
+        (devices,) = out.result["layout"]["devices"]
+        test.assertEqual([rank["rank"] for rank in devices["ranks"]], list(range(ranks)))
+        for entry in out.result["results"]:
+            names = {check["name"] for check in entry["verification"]["checks"]}
+            test.assertEqual("work left on the device" in names, entry["applicable"])
+        return out
+    raise unittest.SkipTest("see the case")
+
+
+def commands() -> "list[tuple[str, int, list[str]]]":
+    """The kernels, ranks and arguments of lines of launches.txt that begin with `device`."""
+    lines = test_launches.launches("device ").items()
+    return [(KERNELS[name], int(ranks), words) for name, all in lines for ranks, *words in all]
 
 
 class Unit(unittest.TestCase):
@@ -84,20 +116,11 @@ class Patterns(unittest.TestCase):
     SMALL = ("--largest", "8192", "--repeats", "1", "--block", "2")
 
     def verified(self, buffers: str, ranks: int, *arguments: str, **options: str) -> Outcome:
-        where = ("--buffers", buffers, *self.SMALL, *arguments)
-        out = launch(PATTERNS, ranks, *where, **options)
-        with self.subTest(where=where, ranks=ranks, options=options):
-            self.assertEqual(out.code, 0, out.stdout + out.stderr)
-            away = inapplicable(out)
-            away.pop("node-to-node", "")
-            one_sided = {} if buffers == "device" else dict.fromkeys(("put", "get"), STAGED)
-            self.assertEqual(away, one_sided)
-            self.assertEqual(out.result["parameters"]["buffers"], buffers)
-            (devices,) = out.result["layout"]["devices"]
-            self.assertEqual([rank["rank"] for rank in devices["ranks"]], list(range(ranks)))
-            for entry in out.result["results"]:
-                names = {check["name"] for check in entry["verification"]["checks"]}
-                self.assertEqual("work left on the device" in names, entry["applicable"])
+        out = verified(self, PATTERNS, buffers, ranks, *self.SMALL, *arguments, **options)
+        away = inapplicable(out)
+        away.pop("node-to-node", "")
+        one_sided = {} if buffers == "device" else dict.fromkeys(("put", "get"), STAGED)
+        self.assertEqual(away, one_sided)
         return out
 
     def test_every_order_of_work(self):
@@ -125,10 +148,6 @@ class Patterns(unittest.TestCase):
         self.verified("device", 2, *cold, FAKE_ORDER="early")
         self.verified("staged", 2, *cold, FAKE_ORDER="2")
 
-    def test_results_fit_their_schema(self):
-        for buffers in ("device", "staged"):
-            self.assertEqual(misfit(self.verified(buffers, 2)), "")
-
     def test_host_memory_needs_no_device(self):
         out = launch(PATTERNS, 2, *self.SMALL, runtime="none", aware=False)
         self.assertEqual(out.code, 0, out.stdout + out.stderr)
@@ -153,20 +172,27 @@ class Patterns(unittest.TestCase):
             assert_refused(self, out, 2, line)
 
 
-class Pairs(unittest.TestCase):
-    """Meetings of two nodes with 8 B, fewer bytes than the words of a latency, and with more."""
+class Launches(unittest.TestCase):
+    """Lines of launches.txt that begin with `device`, in each order of work."""
 
-    def test_every_matrix_is_verified(self):
-        ranks = min(4, kernel_run.MOST_RANKS)
-        for size in ("8", "65536"):
+    def test_orders(self):
+        """The runtimes in turn."""
+        runtimes = itertools.cycle(("cuda", "hip", "hip"))
+        for kernel, ranks, arguments in commands():
             for buffers, order in itertools.product(("device", "staged"), ORDERS):
-                node = ("--ranks-per-node", str(ranks // 2), "--bytes", size)
-                where = ("--buffers", buffers, *node, "--samples", "2")
-                out = launch(PAIRS, ranks, *where, FAKE_ORDER=order)
-                with self.subTest(where=where, ranks=ranks, order=order):
-                    self.assertEqual(out.code, 0, out.stdout + out.stderr)
-                    self.assertIn("work left on the device", checks(out, "tournament"))
-                    self.assertEqual(out.result["parameters"]["buffers"], buffers)
+                runtime = next(runtimes)
+                verified(
+                    self, kernel, buffers, ranks, *arguments, runtime=runtime, FAKE_ORDER=order
+                )
+
+    @long
+    def test_orders_and_runtimes(self):
+        for kernel, ranks, arguments in commands():
+            cases = itertools.product(("device", "staged"), ORDERS, ("cuda", "hip"))
+            for buffers, order, runtime in cases:
+                verified(
+                    self, kernel, buffers, ranks, *arguments, runtime=runtime, FAKE_ORDER=order
+                )
 
 
 class Refusals(unittest.TestCase):
@@ -243,5 +269,6 @@ class Refusals(unittest.TestCase):
 
 
 if __name__ == "__main__":
-    PATTERNS, PAIRS, UNIT = sys.argv[1:4]
-    kernel_run.main(*sys.argv[4:])
+    PATTERNS, UNIT = sys.argv[1:3]
+    KERNELS = {Path(word).name: word for word in sys.argv[3:] if "/" in word}
+    kernel_run.main(*sys.argv[3 + len(KERNELS) :])

@@ -30,7 +30,7 @@ static void *create(bx_plan *plan, int leaders)
 {
     alltoallv_state *self = bx_memory_alloc(1, sizeof *self);
     self->plan = plan;
-    self->blocks = bx_buffer_create(plan->lengths.plane_total);
+    self->blocks = bx_plan_buffer_create(plan->lengths.plane_total);
     self->packed = bx_plan_create_packed(plan);
     return self;
 }
@@ -101,8 +101,8 @@ static void destroy(void *me)
 {
     alltoallv_state *self = me;
     for (int way = 0; way < 2; way++) free_requests(self, way);
-    fftw_free(self->blocks);
-    fftw_free(self->packed);
+    bx_plan_buffer_free(self->blocks);
+    bx_plan_buffer_free(self->packed);
     free(self);
 }
 
