@@ -4,7 +4,7 @@ Tests run in the order in which they stand here.
 """
 
 import reframe as rfm
-from reframe.core.builtins import fixture, parameter, run_after, run_before
+from reframe.core.builtins import fixture, parameter, run_after, run_before, variable
 
 from bisection.core.thresholds import LIMITS
 from bisection.kernels import results, tables
@@ -68,6 +68,8 @@ class pairs(KernelCheck):
 
 # Figure 2 of the paper: what blocks cost that may differ, and so what padding them can win.
 ALL_TO_ALL = ["alltoall", "alltoallv"]
+COLD = [*ALL_TO_ALL, "pingpong", "halo"]
+SMALLEST_COLD = 65536  # B
 
 
 class PatternsLaunch(Launch):
@@ -86,6 +88,7 @@ class network(KernelCheck):
     launch = fixture(PatternsLaunch, scope="environment")
     method = parameter(tables.methods("patterns"))
     metrics = ["time_min", "time_p99"]
+    smallest = variable(int, value=0)  # B
     tiers = {
         "quick": {"method": [*ALL_TO_ALL, "pingpong", "halo"]},
         "nightly": {},
@@ -100,7 +103,7 @@ class network(KernelCheck):
         """Each size of the method; ratios are of the two forms of all-to-all."""
         ratios = [f"ratio_{method}" for method in ALL_TO_ALL]
         self.asserted = ["time", *(ratios if self.method in ALL_TO_ALL else [])]
-        self.points = labels(tables.sizes(self.method))
+        self.points = labels([s for s in tables.sizes(self.method) if s >= self.smallest])
 
     @run_before("sanity")
     def leave_out(self) -> None:
@@ -109,6 +112,26 @@ class network(KernelCheck):
         self.points = labels(self.launch.result["details"]["points"].get(self.method, []))
         if self.launch.num_tasks == 1:
             self.inapplicable = {self.method: list(LAYOUTS)}
+
+
+class ColdLaunch(PatternsLaunch):
+    """Messages that no cache holds, as those of a code that computes between two exchanges."""
+
+    layout = parameter(["mpi"])
+    work = {"sweep": f"--cold --smallest {SMALLEST_COLD}"}
+    sampling = {"sweep": "--repeats 5 --block 2 --warmup 0"}
+    methods = {"sweep": ",".join(COLD)}
+
+
+@rfm.simple_test
+class network_cold(network):
+    """Are large messages carried as fast as they should be from memory to memory?"""
+
+    launch = fixture(ColdLaunch, scope="environment")
+    method = parameter(COLD)
+    smallest = SMALLEST_COLD
+    tiers = {"nightly": {}}
+    inapplicable = {name: ["mpi"] for name in ALL_TO_ALL}  # to many ranks: memory
 
 
 class CongestionLaunch(Launch):

@@ -1,10 +1,12 @@
 /* Caches without a kernel's data. */
 #include "charge.h"
+#include "comm_buffers.h"
 #include "host.h"
 #include "run.h"
 
 #include <glob.h>
 #include <stdio.h>
+#include <string.h>
 
 enum { LINE = 64 }; /* B of a cache's line, at least */
 
@@ -35,7 +37,11 @@ static double largest_cache(void)
 
 int bx_cold_open(bx_run *run)
 {
+    const char *place = bx_comm_buffer_options.place;
     double bytes = 2 * largest_cache();
+    if (strcmp(place, "host") != 0)
+        bx_run_refuse(run, BX_USAGE,
+                      "--cold: empties no cache of a device; choose --buffers host, not %s", place);
     if (bytes == 0)
         bx_run_refuse(run, BX_RESOURCES,
                       "--cold: the operating system does not name the sizes of caches");

@@ -142,11 +142,11 @@ class Patterns(unittest.TestCase):
                 node = ("--ranks-per-node", of_node)
                 self.verified(buffers, ranks, *node, runtime=next(runtimes), FAKE_ORDER=order)
 
-    def test_cold(self):
-        """A buffer for each step: what is made for all of them is brought before the first."""
-        cold = ("--cold", "--largest", "64")
-        self.verified("device", 2, *cold, FAKE_ORDER="early")
-        self.verified("staged", 2, *cold, FAKE_ORDER="2")
+    def test_no_cache_of_a_device_is_emptied(self):
+        for buffers in ("device", "staged"):
+            out = launch(PATTERNS, 2, "--cold", "--buffers", buffers, *self.SMALL)
+            line = f"--cold: empties no cache of a device; choose --buffers host, not {buffers}\n"
+            self.assertEqual((out.code, line in out.stderr), (2, True), out.stderr)
 
     def test_host_memory_needs_no_device(self):
         out = launch(PATTERNS, 2, *self.SMALL, runtime="none", aware=False)

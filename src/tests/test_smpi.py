@@ -353,6 +353,28 @@ class Clock(unittest.TestCase):
         self.assertGreater(copied, 2 * 0.9 * 16 * elements / 3e9)
         self.assertLess(copied, 2 * 0.9 * 16 * elements / 1.5e9)
 
+    def test_a_transpose_copies_what_its_header_says(self):
+        """There and back, on two nodes of two ranks of equal work. A copy is of a rank's planes,
+        or of what leaves its columns; `direct` has one in a node, and two between nodes. What is
+        charged stands where plan.c copies."""
+        one, two, within = 1, 1 + 3 / 4, 1 / 2 + 2 / 2
+        wanted = {
+            **dict.fromkeys(("alltoallv", "p2p", "padded", "overlap", "overlap-poll"), one),
+            **dict.fromkeys(("shm", "shm-padded", "leaders", "alltoallw"), two),
+            "direct": within,
+        }
+        published = {"alltoallv": two, "p2p": two, "padded": 2, "direct": within, "leaders": two}
+        rate, planes = 1e3, 16 * 16 * 16 / 4 * 16  # B/s of copies: all else takes no time; B
+        field = ("--grid", "16,16,16", "--radius", "20", "--bands", "1", "--transpose-only")
+        for more, copies in (((), wanted), (("--published",), published)):
+            entries = self.entries(
+                "transpose", f"hector-xt4 copy={rate} cores=2", 4, *field, *more,
+                "--method", ",".join(copies), "--baseline", "none",
+            )  # fmt: skip
+            for method, times in copies.items():
+                copied = entries[method,]["samples"]["seconds"][0] * rate
+                self.assertAlmostEqual(copied / planes, 2 * times, places=3, msg=method)
+
     def test_parts_of_a_step_are_of_the_same_clock(self):
         """md takes its shares from OpenMP's clock, the profile from MPI's."""
         entry = self.entries("md", "merlin", 8, *Kernels.KERNELS["md"], "--method", "dlpoly3")[
