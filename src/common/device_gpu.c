@@ -13,11 +13,15 @@ enum { NON_BLOCKING = 1 };                 /* a stream that does not wait for th
 enum { NAME_BYTES = 256, UUID_BYTES = 16 };
 static const int KIND[] = {[BX_TO_DEVICE] = 1, [BX_TO_HOST] = 2};
 
+/* The one attribute that is read: the highest clock, kHz.  HIP has the number since 4.2. */
+enum { CUDA_CLOCK = 13, HIP_CLOCK = 5 };
+
 /* field, CUDA's name, HIP's name, both without prefix, parameters */
 #define FUNCTIONS(X)                                                                               \
     X(count, "GetDeviceCount", "GetDeviceCount", (int *))                                          \
     X(set, "SetDevice", "SetDevice", (int))                                                        \
     X(bus_id, "DeviceGetPCIBusId", "DeviceGetPCIBusId", (char *, int, int))                        \
+    X(attribute, "DeviceGetAttribute", "DeviceGetAttribute", (int *, int, int))                    \
     X(memory, "MemGetInfo", "MemGetInfo", (size_t *, size_t *))                                    \
     X(alloc, "Malloc", "Malloc", (void **, size_t))                                                \
     X(release, "Free", "Free", (void *))                                                           \
@@ -142,22 +146,38 @@ static void open_device(int device)
 
 enum { HIP6 = 60000000 };
 
+/* Name, then UUID, begin the structure, of 728 to 1472 bytes. */
+static const char *properties_of(int device)
+{
+    static char properties[16384];
+    must(gpu.properties(properties, device), "GetDeviceProperties");
+    return properties;
+}
+
 /* Parts of one device have its address on the bus, and a UUID each; HIP before 6 names none. */
+static void identify(int device, char *id)
+{
+    int runtime;
+    must(gpu.bus_id(id, BX_DEVICE_TEXT, device), "DeviceGetPCIBusId");
+    must(gpu.runtime(&runtime), "RuntimeGetVersion");
+    if (gpu.hip && runtime < HIP6) return;
+    const char *uuid = properties_of(device) + NAME_BYTES;
+    char *end = id + strlen(id);
+    for (int i = 0; i < UUID_BYTES; i++)
+        end += sprintf(end, "%s%02x", i ? "" : "/", (unsigned char)uuid[i]);
+}
+
 static void describe(bx_device_facts *facts)
 {
-    /* Name, then UUID, begin the structure, of 728 to 1472 bytes. */
-    static char properties[16384];
-    must(gpu.properties(properties, gpu.device), "GetDeviceProperties");
-    must(gpu.bus_id(facts->id, BX_DEVICE_TEXT, gpu.device), "DeviceGetPCIBusId");
+    int khz = 0, code = gpu.attribute(&khz, gpu.hip ? HIP_CLOCK : CUDA_CLOCK, gpu.device);
+    identify(gpu.device, facts->id);
     must(gpu.runtime(&facts->runtime), "RuntimeGetVersion");
     must(gpu.driver(&facts->driver), "DriverGetVersion");
     facts->kind = gpu.hip ? "rocm" : "cuda";
+    facts->clock = code == 0 && khz > 0 ? 1e3 * khz : NAN;
     snprintf(facts->library, sizeof facts->library, "%s", gpu.library);
-    snprintf(facts->name, sizeof facts->name, "%.*s", BX_DEVICE_TEXT - 1, properties);
-    char *end = facts->id + strlen(facts->id);
-    if (gpu.hip && facts->runtime < HIP6) return;
-    for (int i = 0; i < UUID_BYTES; i++)
-        end += sprintf(end, "%s%02x", i ? "" : "/", (unsigned char)properties[NAME_BYTES + i]);
+    snprintf(facts->name, sizeof facts->name, "%.*s", BX_DEVICE_TEXT - 1,
+             properties_of(gpu.device));
 }
 
 static double free_memory(void)
@@ -221,6 +241,7 @@ static bool owns(const void *memory)
 }
 
 const bx_device bx_device_gpu = {.count = count,
+                                 .identify = identify,
                                  .open = open_device,
                                  .describe = describe,
                                  .free_memory = free_memory,

@@ -136,6 +136,12 @@ int NAME(DeviceGetPCIBusId)(char *id, int size, int device)
     snprintf(id, (size_t)size, "0000:%02lX:00.0", 1 + device + setting("FAKE_FIRST", 0));
     return 0;
 }
+/* The clock alone, kHz: number 13 of CUDA, 5 of HIP */
+int NAME(DeviceGetAttribute)(int *value, int attribute, int device)
+{
+    *value = 1500000;
+    return attribute == (FAKE_HIP ? 5 : 13) ? 0 : INVALID;
+}
 static int describe(char *properties, int device)
 {
     snprintf(properties, UUID, "Fake device");

@@ -78,20 +78,18 @@ TUNING = (
     "OMPI_MCA|PMIX_MCA|PRTE_MCA|MPICH|MPIR_CVAR|MVAPICH|MVP|MV2|I_MPI|UCX|FI|HCOLL|PSM2|PSM3|"
     "CRAY_OFI"
 )
-# These change what devices do.
-DEVICES = (
-    "(CUDA|NVIDIA|ROCR|HIP)_VISIBLE_DEVICES|CUDA_DEVICE_(ORDER|MAX_CONNECTIONS)|"
-    "CUDA_LAUNCH_BLOCKING|HSA_(ENABLE_SDMA|XNACK)|ZE_AFFINITY_MASK|ZE_FLAT_DEVICE_HIERARCHY"
-)
+# Those that begin so change what devices do, but paths: of software, or of a job's own folder.
+DEVICES = "CUDA|NVIDIA|ROCR|HIP|HSA|GPU|ZE"
+NO_PATHS = f"^({DEVICES})_[^=]*=([^=]*:)?/|^NVIDIA_REQUIRE_"
 # Which devices a job has differs from job to job: the record has their number.
 COUNT = (
-    r"awk -F, '/^[^=]*(_VISIBLE_DEVICES|ZE_AFFINITY_MASK)=[^a-z]/ "
+    r"awk -F, '/^[^=]*(_VISIBLE_DEVICES|_DEVICE_ORDINAL|ZE_AFFINITY_MASK)=[^a-z]/ "
     r"""{ n = /=(-1|NoDevFiles)/ ? 0 : NF; sub(/=.*/, "=" n " of them") } 1'"""
 )
 # In a job script: records what is so named, and the modules that are loaded.
 RECORD = (
-    f"env | grep -E '^(({TUNING})_|({DEVICES})=|LOADEDMODULES=)' | {COUNT} | sort >environment "
-    "|| true"
+    f"env | grep -E '^(({TUNING}|{DEVICES})_|LOADEDMODULES=)' | grep -vE '{NO_PATHS}' "
+    f"| {COUNT} | sort >environment || true"
 )
 # The feature of partitions that SimGrid simulates.
 SIMULATED = "simulated"
