@@ -10,6 +10,7 @@ from bisection.core.thresholds import LIMITS
 from bisection.kernels import results, tables
 from bisection.kernels.layouts import LAYOUTS
 from bisection.rfm import switches
+from bisection.rfm.buffers import on_devices
 from bisection.rfm.check import KernelCheck
 from bisection.rfm.launch import Launch
 
@@ -66,6 +67,9 @@ class pairs(KernelCheck):
     }
 
 
+on_devices(pairs, PairsLaunch)
+
+
 # Figure 2 of the paper: what blocks cost that may differ, and so what padding them can win.
 ALL_TO_ALL = ["alltoall", "alltoallv"]
 
@@ -108,7 +112,10 @@ class network(KernelCheck):
         alone has none to exchange messages with."""
         self.points = labels(self.launch.result["details"]["points"].get(self.method, []))
         if self.launch.num_tasks == 1:
-            self.inapplicable = {self.method: list(LAYOUTS)}
+            self.inapplicable = {self.method: [self.layout]}
+
+
+on_devices(network, PatternsLaunch, refused={"staged": ["put", "get"]})
 
 
 class CongestionLaunch(Launch):

@@ -14,6 +14,7 @@ import os
 import shlex
 import sys
 import time
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, NoReturn
@@ -325,6 +326,7 @@ class Launch(rfm.RunOnlyRegressionTest, Reporting):
     sampling = variable(typ.Dict[str, str], value={})
     usual_sampling = variable(str, value="--repeats 6 --block 2 --warmup 0")  # of other cases
     methods = variable(typ.Dict[str, str], value={})  # those to measure, where not all
+    buffers = variable(str, value="host", loggable=True)  # host, or of bisection.rfm.buffers
     # Further options, for all cases.
     options = variable(typ.List[str], value=[])
     # On a simulated partition: whether the kernel charges what it computes there, and options.
@@ -353,7 +355,8 @@ class Launch(rfm.RunOnlyRegressionTest, Reporting):
             self.skip_for(Text(f"bisection-{self.kernel} is not simulated"))
         try:
             nodes, cores = int(extras.get("nodes", 1)), processor.num_cores
-            shape = layouts.geometry(self.layout, cores, nodes, processor.topology)
+            devices = layouts.devices_of(self.current_partition)
+            shape = layouts.geometry(self.layout, cores, nodes, processor.topology, devices)
         except DoesNotFit as error:
             self.skip_for(Text(str(error)))
         for unit, needed, there in (
@@ -415,6 +418,7 @@ class Launch(rfm.RunOnlyRegressionTest, Reporting):
             *filter(None, [self.work.get(self.case)]),
             *sampling,
             *self.options,
+            *self._buffer_options(extras),
             f"--method {self.methods.get(self.case, 'all')}",
             f"--expect-ranks {self.num_tasks}",
             "--output result.json",
@@ -492,6 +496,12 @@ class Launch(rfm.RunOnlyRegressionTest, Reporting):
         if unused := adapters.unused(result, claimed):
             self.fail_for(Text(unused))
         return True
+
+    def _buffer_options(self, extras: Mapping[str, Any]) -> list[str]:
+        if self.buffers == "host":
+            return []
+        order = extras.get("device_order")
+        return [f"--buffers {self.buffers}", *([f"--devices {order}"] if order else [])]
 
     def _seconds_held(self) -> float:
         """Seconds from the first line of the job script to the last, by the files that these leave:
