@@ -34,8 +34,10 @@ LAYOUTS = ("mpi", "node", "node2")
 # The last one is for kernels whose threads share much memory: one rank per NUMA domain, or per L3
 # cache where a node is one domain.
 ALL_LAYOUTS = (*LAYOUTS, "domain")
-# One rank per device of a node, which share its cores out; of tests with buffers on devices alone.
-DEVICE = "device"
+# Memories that buffers of messages lie in. Each has a layout: one rank per device of a node, which
+# share its cores out, of tests on devices alone (bisection.rfm.buffers).
+BUFFERS = ("host", "staged", "device")
+ON_DEVICES = tuple(f"gpu-{buffers}" for buffers in BUFFERS)
 
 
 class DoesNotFit(ValueError):
@@ -79,7 +81,7 @@ def geometry(
         KeyError: there is no such layout.
     """
     shares = ranks_of_layouts(cores, topology)
-    if layout == DEVICE and devices:
+    if layout in ON_DEVICES and devices:
         # A lone rank would exchange nothing: two share the only device of a single node.
         ranks = min(devices if devices * nodes > 1 else 2, cores)
         return Geometry(nodes, ranks, cores // ranks)

@@ -13,12 +13,9 @@ from reframe.core.builtins import fixture, parameter
 from reframe.core.meta import make_test
 from reframe.core.runtime import runtime
 
-from bisection.kernels.layouts import DEVICE, devices_of
+from bisection.kernels.layouts import BUFFERS, ON_DEVICES, devices_of
 from bisection.rfm.check import KernelCheck
 from bisection.rfm.launch import SIMULATED, Launch
-
-# Those of the host are measured again, with the ranks of the others: a ratio is of like with like.
-BUFFERS = ("host", "staged", "device")
 
 
 def on_devices(
@@ -30,19 +27,20 @@ def on_devices(
 ) -> None:
     """Adds tests CHECK_host, CHECK_staged and CHECK_device for each test of a check.
 
-    Each has the layout `device`, of one rank per device, and is in the tiers of the check.
+    Each has a layout of its own, with one rank per device, and is in the tiers of the check. Those
+    of the host are measured with these ranks, too: ratios are of like with like.
 
     Args:
         check, launch: the check, and the launch that is its fixture.
         refused: buffers -> methods that the kernel refuses with them, which are not applicable.
         launch_values: what the launches have in place of those of `launch`.
     """
-    for buffers in BUFFERS:
+    for buffers, layout in zip(BUFFERS, ON_DEVICES, strict=True):
         places = _places(buffers)
         if not places:
             continue
         module, suffix = check.__module__, f"_{buffers}"
-        values = {"layout": parameter([DEVICE]), "buffers": buffers, **launch_values}
+        values = {"layout": parameter([layout]), "buffers": buffers, **launch_values}
         own = make_test(launch.__name__ + suffix, (launch,), values, module=module)
         tiers = {tier: _without_layout(wanted) for tier, wanted in check.tiers.items()}
         away = [*check.inapplicable, *(refused or {}).get(buffers, ())]
@@ -50,7 +48,7 @@ def on_devices(
             "launch": fixture(own, scope="environment"),
             "valid_systems": places,
             "tiers": tiers,
-            "inapplicable": {method: [DEVICE] for method in away},
+            "inapplicable": {method: [layout] for method in away},
             "__doc__": f"{inspect.getdoc(check)} ({buffers} memory)",
         }
         rfm.simple_test(make_test(check.__name__ + suffix, (check,), body, module=module))

@@ -20,7 +20,7 @@ from bisection.core.reasons.base import Reason, Text
 from bisection.core.reasons.launches import WrongAnswer
 from bisection.core.units import KIND_OF_UNIT
 from bisection.kernels import results
-from bisection.kernels.layouts import DEVICE
+from bisection.kernels.layouts import ON_DEVICES
 from bisection.kernels.results import ResultError
 from bisection.rfm.launch import Reporting, environments
 
@@ -175,7 +175,7 @@ class KernelCheck(rfm.RunOnlyRegressionTest, Reporting):
         reference: Any = self.reference  # ReFrame makes an object of what it is set to
         index = list(reference.index or ())
         if not index:  # a site that gets devices has no references of these tests yet
-            return self.layout == DEVICE
+            return self.layout in ON_DEVICES
         partition, case = self.current_partition, {}
         special = {
             "$system": self.current_system.name,

@@ -144,6 +144,7 @@ class Cluster:
         write_whole(self.slurm_conf, self.blueprint.slurm_conf(self.folder, memory))
         # A cluster in a container has no systemd to ask for its control groups.
         write_whole(self.folder / "cgroup.conf", "IgnoreSystemd=yes\n")
+        write_whole(self.folder / "gres.conf", self.blueprint.gres_conf())
         for file in self.blueprint.policies:
             shutil.copy(file, self.folder)
         dbd = self.folder / "slurmdbd.conf"

@@ -79,7 +79,7 @@ def test_without_devices_there_is_none():
     ],
 )
 def test_ranks_of_devices(cores, nodes, devices, shape):
-    assert layouts.geometry(layouts.DEVICE, cores, nodes, None, devices) == shape
+    assert layouts.geometry("gpu-staged", cores, nodes, None, devices) == shape
 
 
 @pytest.mark.parametrize(
