@@ -43,6 +43,11 @@ typedef struct {
     void (*copy)(void *to, const void *from, size_t bytes, bx_way way);
     void (*fill)(void *to, int byte, size_t bytes);
     void (*sync)(void);
+    /* The number of the open device; memory of another one, which `release` takes too; a copy
+     * between devices. */
+    int (*number)(void);
+    void *(*alloc_on)(int device, size_t bytes);
+    void (*copy_peer)(void *to, int to_device, const void *from, int from_device, size_t bytes);
     /* Whether no work is left to do. */
     bool (*idle)(void);
     /* Whether memory is of the rank's device. */

@@ -31,6 +31,8 @@ enum { CUDA_CLOCK = 13, HIP_CLOCK = 5 };
     X(sync, "StreamSynchronize", "StreamSynchronize", (void *))                                    \
     X(query, "StreamQuery", "StreamQuery", (void *))                                               \
     X(copy, "MemcpyAsync", "MemcpyAsync", (void *, const void *, size_t, int, void *))             \
+    X(peer, "MemcpyPeerAsync", "MemcpyPeerAsync",                                                  \
+      (void *, int, const void *, int, size_t, void *))                                            \
     X(fill, "MemsetAsync", "MemsetAsync", (void *, int, size_t, void *))                           \
     X(attributes, "PointerGetAttributes", "PointerGetAttributes", (void *, const void *))          \
     X(runtime, "RuntimeGetVersion", "RuntimeGetVersion", (int *))                                  \
@@ -136,10 +138,12 @@ static int count(char *why, size_t size)
 
 /* ---- the device ---- */
 
+static void use(int device) { must(gpu.set(device), "SetDevice"); }
+
 static void open_device(int device)
 {
     gpu.device = device;
-    must(gpu.set(device), "SetDevice");
+    use(gpu.device);
     must(gpu.release(NULL), "Free"); /* the device is set up here, not within a step */
     must(gpu.stream(&gpu.queue, NON_BLOCKING), "StreamCreateWithFlags");
 }
@@ -220,6 +224,21 @@ static void fill(void *to, int byte, size_t bytes)
     must(gpu.fill(to, byte, bytes, gpu.queue), "MemsetAsync");
 }
 
+static int number(void) { return gpu.device; }
+
+static void *alloc_on(int device, size_t bytes)
+{
+    use(device);
+    void *memory = alloc(bytes);
+    use(gpu.device);
+    return memory;
+}
+
+static void copy_peer(void *to, int to_device, const void *from, int from_device, size_t bytes)
+{
+    must(gpu.peer(to, to_device, from, from_device, bytes, gpu.queue), "MemcpyPeerAsync");
+}
+
 static void synchronise(void) { must(gpu.sync(gpu.queue), "StreamSynchronize"); }
 
 static bool idle(void)
@@ -252,5 +271,8 @@ const bx_device bx_device_gpu = {.count = count,
                                  .copy = copy,
                                  .fill = fill,
                                  .sync = synchronise,
+                                 .number = number,
+                                 .alloc_on = alloc_on,
+                                 .copy_peer = copy_peer,
                                  .idle = idle,
                                  .owns = owns};

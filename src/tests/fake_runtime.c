@@ -91,15 +91,20 @@ static void queue(work w)
     do_first((int)(fake.random >> 33) % 3);
 }
 
-/* Whether memory is a whole part of one buffer of the device that is set. */
-static bool holds(const void *memory, size_t bytes)
+/* Whether memory is a whole part of one buffer of a device. */
+static bool device_holds(int device, const void *memory, size_t bytes)
 {
     uintptr_t at = (uintptr_t)memory;
-    for (int i = 0; i < fake.buffer_count && fake_device_of(memory) == fake.device; i++)
+    for (int i = 0; i < fake.buffer_count && fake_device_of(memory) == device; i++)
         if (at >= fake.buffers[i].first &&
             at + bytes <= fake.buffers[i].first + fake.buffers[i].bytes)
             return true;
     return false;
+}
+
+static bool holds(const void *memory, size_t bytes)
+{
+    return device_holds(fake.device, memory, bytes);
 }
 
 /* ---- the functions ---- */
@@ -228,6 +233,14 @@ int NAME(MemcpyAsync)(void *to, const void *from, size_t bytes, int kind, void *
 {
     const void *inside = kind == 1 ? to : from, *outside = kind == 1 ? from : to;
     if (kind < 1 || kind > 2 || fake_device_of(outside) >= 0 || !holds(inside, bytes))
+        return INVALID;
+    queue((work){to, from, 0, bytes});
+    return 0;
+}
+int NAME(MemcpyPeerAsync)(void *to, int to_device, const void *from, int from_device, size_t bytes,
+                          void *stream)
+{
+    if (!device_holds(to_device, to, bytes) || !device_holds(from_device, from, bytes))
         return INVALID;
     queue((work){to, from, 0, bytes});
     return 0;

@@ -1,6 +1,6 @@
 """Buffers on devices that are none: answers, refusals, faults.
 
-Usage: test_device.py PATTERNS PAIRS UNIT_DEVICE [unittest arguments]
+Usage: test_device.py PATTERNS PAIRS DEVICE UNIT_DEVICE [unittest arguments]
 """
 
 import itertools
@@ -16,7 +16,7 @@ import kernel_run
 from fake_device import ORDERS, launch
 from kernel_run import Outcome, assert_refused, built, checks, inapplicable, long, misfit
 
-PATTERNS = PAIRS = UNIT = ""
+PATTERNS = PAIRS = COPIES = UNIT = ""
 # The runtimes: name of the library, version
 RUNTIMES = {
     "cuda": ("libcudart.so.12", 12040),
@@ -218,6 +218,47 @@ class Pairs(unittest.TestCase):
                     self.assertEqual(out.result["parameters"]["buffers"], buffers)
 
 
+class Copies(unittest.TestCase):
+    """The kernel of copies: every byte, in every order, with one device and with several."""
+
+    def test_every_copy_is_verified(self):
+        orders = itertools.cycle(ORDERS)
+        for runtime, ranks, devices in itertools.product(RUNTIMES, (1, 2, 3), ("1", "2", "3")):
+            known = {"runtime": runtime, "FAKE_DEVICES": devices, "FAKE_ORDER": next(orders)}
+            out = launch(COPIES, ranks, "--bytes", "100000", "--repeats", "2", aware=False, **known)
+            with self.subTest(ranks=ranks, **known):
+                self.assertEqual(out.code, 0, out.stdout + out.stderr)
+                alone = {"peer": "a rank sees one device alone"} if devices == "1" else {}
+                self.assertEqual(inapplicable(out), alone)
+                self.assertEqual(misfit(out), "")
+                copies = out.result["details"]["copies"]
+                self.assertEqual([each["rank"] for each in copies], list(range(ranks)))
+                for each in copies:
+                    peers = {rate["peer"] for rate in each["rates"] if rate["method"] == "peer"}
+                    self.assertEqual(len(peers), int(devices) - 1)
+                    self.assertNotIn(each["id"], peers)
+                    self.assertTrue(all(rate["rate"] > 0 for rate in each["rates"]))
+
+    def test_rate_is_that_of_the_slowest(self):
+        out = launch(COPIES, 3, "--bytes", "100000", "--repeats", "3", aware=False)
+        for entry in out.result["results"]:
+            rates = [
+                rate["rate"]
+                for each in out.result["details"]["copies"]
+                for rate in each["rates"]
+                if rate["method"] == entry["method"]
+            ]
+            self.assertAlmostEqual(entry["metrics"]["rate"]["value"] / min(rates), 1)
+
+    def test_refusals(self):
+        out = launch(COPIES, 2, runtime="none")
+        assert_refused(self, out, 2, "copies: rank 0 on host ")
+        out = launch(COPIES, 3, "--ranks-per-device", "1")
+        assert_refused(self, out, 2, "copies: 2 ranks of host ")
+        out = launch(COPIES, 1, "--bytes", "1000000000")
+        assert_refused(self, out, 2, "copies: needs ")
+
+
 class Refusals(unittest.TestCase):
     """One line each, before anything is measured."""
 
@@ -292,5 +333,5 @@ class Refusals(unittest.TestCase):
 
 
 if __name__ == "__main__":
-    PATTERNS, PAIRS, UNIT = sys.argv[1:4]
-    kernel_run.main(*sys.argv[4:])
+    PATTERNS, PAIRS, COPIES, UNIT = sys.argv[1:5]
+    kernel_run.main(*sys.argv[5:])

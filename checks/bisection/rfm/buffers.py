@@ -54,6 +54,15 @@ def on_devices(
         rfm.simple_test(make_test(check.__name__ + suffix, (check,), body, module=module))
 
 
+def where_devices(check: type[KernelCheck]) -> type[KernelCheck]:
+    """Decorates a check of devices alone: it is a test on partitions that have some."""
+    places = _places("device")
+    if places:
+        check.valid_systems = places
+        rfm.simple_test(check)
+    return check
+
+
 def _places(buffers: str) -> list[str]:
     """The partitions that are measured with these buffers."""
     return [

@@ -498,10 +498,12 @@ class Launch(rfm.RunOnlyRegressionTest, Reporting):
         return True
 
     def _buffer_options(self, extras: Mapping[str, Any]) -> list[str]:
-        if self.buffers == "host":
+        """Of launches on devices: what memory, and which device a rank has."""
+        if self.layout not in layouts.ON_DEVICES:
             return []
+        buffers = [] if self.buffers == "host" else [f"--buffers {self.buffers}"]
         order = extras.get("device_order")
-        return [f"--buffers {self.buffers}", *([f"--devices {order}"] if order else [])]
+        return [*buffers, *([f"--devices {order}"] if order else [])]
 
     def _seconds_held(self) -> float:
         """Seconds from the first line of the job script to the last, by the files that these leave:
