@@ -12,7 +12,10 @@ SECONDS = {"host": (1e-6, 1e-4), "staged": (4e-6, 8e-4), "device": (2e-6, 10e-4)
 def case(buffers, **more):
     small, large = SECONDS[buffers]
     named = {"time_8B": small, "time_1MiB": large, "time_min_8B": 1e-9}
-    metrics = tuple(JudgedMetric(name, value, "s", "lower", None, None, Verdict.PASS) for name, value in named.items())
+    metrics = tuple(
+        JudgedMetric(name, value, "s", "lower", None, None, Verdict.PASS)
+        for name, value in named.items()
+    )
     words = ("made", "gpus", "system", f"network_{buffers}", "sweep", f"gpu-{buffers}", "alltoall")
     return replace(TestResult(*words), verdict=Verdict.PASS, metrics=metrics, **more)
 
