@@ -13,7 +13,9 @@ from typing import Any
 
 import reframe
 
+from bisection import schedulers
 from bisection.core import launchers, paths
+from bisection.core.commands import option_value
 
 Facts = dict[str, Any]  # a part of the dictionary that ReFrame reads, or of NAME.json
 
@@ -23,6 +25,7 @@ FACTS_VERSION = 1  # of NAME.json
 ACCESS = {
     "slurm": {
         "queue": ["--partition={}"],
+        "cluster": ["--clusters={}"],
         "account": ["--account={}"],
         "qos": ["--qos={}"],
         "reservation": ["--reservation={}"],
@@ -51,10 +54,10 @@ ACCESS = {
     "oar": {"queue": ["-q {}"], "account": ["--project={}"]},
 }
 ACCESS["squeue"] = ACCESS["slurm"]
-WORDS = ("queue", "account", "qos", "reservation", "constraint", "exclusive")
+WORDS = ("queue", "cluster", "account", "qos", "reservation", "constraint", "exclusive")
 # All words of `partition` and of `system`; ReFrame's schema has its own keys of both.
 PARTITION = ("nodes", *WORDS, "options", "binding", "references", "network", "scratch")
-SYSTEM = ("scheduler", "account", "qos", "reservation", "environments")
+SYSTEM = ("scheduler", "on_suspect", "cluster", "account", "qos", "reservation", "environments")
 SCHEMA = Path(reframe.__file__).with_name("schemas") / "config.json"
 
 AS_ROOT = [[*pair] for pair in launchers.AS_ROOT.items()] if os.geteuid() == 0 else []
@@ -114,7 +117,7 @@ def partition(
         launcher: srun, mpirun, mpiexec or another one that ReFrame knows.
         choices: any of these words. Any other word is ReFrame's key of a partition.
             queue: the scheduler's name of it; NAME.json has it where this does not.
-            account, qos, reservation, constraint: what jobs ask the scheduler for.
+            cluster, account, qos, reservation, constraint: what jobs ask the scheduler for.
             exclusive: True asks for whole nodes and their memory; by default where the queue gives
                 whole nodes alone.
             options: further options of the launcher, such as ["--mpi=pmi2"].
@@ -147,6 +150,8 @@ def system(
     *,
     scheduler: str,
     partitions: Sequence[Facts],
+    on_suspect: str = "",
+    cluster: str = "",
     account: str = "",
     qos: str = "",
     reservation: str = "",
@@ -160,8 +165,9 @@ def system(
         file: the site file, __file__. The facts are in the .json file of its name.
         scheduler: ReFrame's name of it.
         partitions: each made by `partition`.
-        account, qos, reservation: of all partitions that name none. A run's own reservation
-            (`bisection run --reservation`) goes before.
+        on_suspect: a command that runs call for bad nodes (`bisection run --act`).
+        cluster, account, qos, reservation: of all partitions that name none. A run's own
+            reservation (`bisection run --reservation`) goes before.
         modules: loaded before building and running.
         environments: the site's own, as ReFrame has them.
         keys: other keys of a system in ReFrame's configuration.
@@ -173,7 +179,7 @@ def system(
     require_known(keys, True, "the system", path, 1)
     facts = site_facts(path)
     software = facts.get("software", {})
-    of_all = {"account": account, "qos": qos, "reservation": reservation}
+    of_all = {"cluster": cluster, "account": account, "qos": qos, "reservation": reservation}
     used = {word: value for word, value in of_all.items() if value}
     of_run = {"reservation": held} if (held := os.environ.get(paths.RESERVATION)) else {}
     if scheduler not in ACCESS:
@@ -199,6 +205,7 @@ def system(
         for count in nodes if several else [nodes]:
             given = {**asked, "name": f"{name}-{count}" if several else name}
             given["nodes"] = count
+            given |= {"on_suspect": on_suspect} if on_suspect else {}
             parts.append(as_reframe(given, known, scheduler, software.get("mpi", {})))
             words = f"'{name}' with nodes={nodes} in line {choices['line']}"
             words += f", queue {choices['queue']}" if choices.get("queue") else ""
@@ -234,9 +241,13 @@ def as_reframe(choices: Facts, facts: Facts, scheduler: str, mpi: Facts) -> Fact
     access = [line.format(asked[word]) for word in asked for line in ACCESS[scheduler][word]]
     usual = launchers.binding(launcher, mpi.get("kind", ""))
     options = [*given.pop("options", []), *given.pop("binding", usual)]
-    own = {"references": [], **_taken(given, ("references", "network", "scratch"))}
+    own = {"references": [], **_taken(given, ("references", "network", "scratch", "on_suspect"))}
     limit = {"max_time": facts["max_time"]} if facts.get("max_time") else {}
     nodes = given.pop("nodes")
+    access += given.get("access", [])
+    of = schedulers.of(scheduler)
+    other = option_value(access, *of.cluster_options)
+    unset = [f"unset {name}" for name in of.withheld if other]
     return {
         "descr": f"{nodes} of {facts.get('nodes', '?')} nodes",
         "scheduler": scheduler,
@@ -245,9 +256,14 @@ def as_reframe(choices: Facts, facts: Facts, scheduler: str, mpi: Facts) -> Fact
         "max_jobs": 1,
         "processor": facts.get("processor", {}),
         **given,
-        "access": [*access, *given.get("access", [])],
-        # Of Slurm: as many nodes as are asked for, not as many tasks somewhere.
-        "sched_options": {"use_nodes_option": True, **given.get("sched_options", {})},
+        "access": access,
+        "sched_options": {
+            # Of Slurm: as many nodes as are asked for, not as many tasks somewhere.
+            "use_nodes_option": True,
+            **({"slurm_multi_cluster_mode": [other]} if other else {}),  # for sacct
+            **given.get("sched_options", {}),
+        },
+        "prepare_cmds": [*unset, *given.get("prepare_cmds", [])],
         "env_vars": [*AS_ROOT, *given.get("env_vars", [])],
         "extras": {
             "nodes": nodes,

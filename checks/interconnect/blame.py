@@ -19,11 +19,10 @@ MOST = 2048  # nodes that latency may cluster: their distances are 8 B a pair, s
 # tournament. Of more nodes, no path is worse than before.
 PAST = 1 << 17
 CONCURRENT = "pairs measured at the same time slow each other down: nothing is reported"
-GAP = 0.25  # of the height above the widest gap: less is one cluster
 
 
 @dataclass
-class Level:
+class HopLevel:
     """The median of a hop class."""
 
     hops: int  # switch levels between the nodes: 0 on one switch
@@ -37,7 +36,7 @@ class Judged:
 
     kind: Kind
     noise: float = math.nan  # standard deviation of the logarithm of a pair
-    levels: list[Level] = field(default_factory=list)
+    levels: list[HopLevel] = field(default_factory=list)
     withheld: str = ""  # why nothing, or only what is gross, is blamed by it
     gross: bool = False  # what is gross is blamed all the same
     # Of bandwidths, which each page draws; of many nodes it takes seconds to find them again.
@@ -141,7 +140,7 @@ def _switches_by_latency(values: PairValues) -> np.ndarray | None:
     height = tree[:, 2]
     half = len(height) // 2
     widest = half + int(np.argmax(np.diff(height)[half:]))
-    if height[widest + 1] - height[widest] < GAP * height[widest]:
+    if height[widest + 1] - height[widest] < LIMITS.pair_gap * height[widest]:
         return None
     between = (height[widest] + height[widest + 1]) / 2
     numbers = scipy.cluster.hierarchy.fcluster(tree, between, "distance") - 1
@@ -156,7 +155,7 @@ def _judged(matrix: Matrix, search: SuspectSearch) -> Judged:
     kind, values = search.kind, search.values
     counts = np.bincount(values.hops, minlength=values.classes)
     levels = [
-        Level(hops, math.exp(kind.sign * level), int(count))
+        HopLevel(hops, math.exp(kind.sign * level), int(count))
         for hops, (level, count) in enumerate(zip(search.fit.levels, counts, strict=True))
         if count
     ]

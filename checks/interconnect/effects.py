@@ -18,7 +18,6 @@ MEDIAN = 1.2533  # standard error of a median over that of a mean, of normal val
 TURNS = 40  # of the medians, at most
 SOME = 64  # pairs of a node, of which the first turns are
 GROUP = np.uint64(32)  # where a group begins in a number of 64 bits
-GOOD = 0.75  # of five repeats, all but one are as slow or slower
 
 
 @dataclass
@@ -83,7 +82,7 @@ def observations(matrix: Matrix, kind: Kind, stage: int) -> PairValues:
         for level in switches:
             hops[part] += level[s[part]] != level[r[part]]
     if stage == RETEST:
-        rank = (GOOD * (sizes - 1)).astype(int)  # of the order from the worst on
+        rank = (LIMITS.pair_repeats * (sizes - 1)).astype(int)  # of the order from the worst on
         rank = rank if kind.sign > 0 else sizes - 1 - rank
         best = kind.sign * np.log(unpack(both[start + rank]))
     repeats, size = len(both) / max(len(start), 1), (1 + len(switches), nodes)

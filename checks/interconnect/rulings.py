@@ -32,9 +32,9 @@ RULED = (LaunchBad, SlowNode, Slower, Outlier, SlowComponent, ComponentSuspected
 def rule_pairs(verdict: RunVerdict, evidence: Evidence) -> RunVerdict:
     """A run that measured a bad component has failed; one that measured a suspect or a worse
     component does not pass; an unreadable matrix is a trouble."""
-    verdict = verdict.noting(troubles=evidence.unreadable)
+    verdict = verdict.adding(troubles=evidence.unreadable)
     for blame in evidence.blames:
-        verdict = verdict.noting(
+        verdict = verdict.adding(
             failures=blame.bad,
             worse_components=blame.worse,
             network=[ComponentSuspected(component=part) for part in blame.suspects],
@@ -55,7 +55,7 @@ def rule(verdict: RunVerdict, evidence: Evidence) -> RunVerdict:
     verdict = replace(verdict, interconnect=Interconnect(tuple(findings), unmeasured))
     known = [*verdict.failures, *verdict.network]  # a stored run has noted some already
     new = [f for f in findings if not isinstance(f.reason, RULED) and f.reason not in known]
-    return verdict.noting(
+    return verdict.adding(
         failures=[finding.reason for finding in new if finding.grade == Grade.NO_GO],
         network=[finding.reason for finding in new if finding.grade == Grade.LOOK],
     )

@@ -62,13 +62,9 @@ typedef struct {
 /* How the reason begins why a method does not run that needs a library which was not linked. */
 #define BX_BUILT_WITHOUT "built without "
 
-/* Why a method does not run that needs MPI 4's persistent collectives and partitioned messages;
- * "": it does. */
-#ifdef BX_MPI_4
-#define BX_MPI_4_WHY ""
-#else
-#define BX_MPI_4_WHY BX_BUILT_WITHOUT "MPI 4"
-#endif
+/* Returns whether methods run that need MPI 4's persistent collectives and partitioned messages; if
+ * not, writes the reason.  Local. */
+bool bx_mpi_4_applies(char *why, size_t why_size);
 
 /* A list for a bx_kernel's member, and its length for the next one: .cases = BX_COUNTED(cases) */
 #define BX_COUNTED(list) list, sizeof(list) / sizeof *(list)

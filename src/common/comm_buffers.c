@@ -15,6 +15,8 @@ bool bx_comm_buffers_are_staged(void)
     return strcmp(bx_comm_buffer_options.place, "staged") == 0;
 }
 
+bool bx_comm_buffers_are_copied(void) { return strcmp(bx_comm_buffer_options.place, "host") != 0; }
+
 int bx_comm_buffers_open(bx_run *run, double bytes, double beside, const char *sized_by)
 {
     char option[32];
@@ -30,6 +32,13 @@ int bx_comm_buffers_open(bx_run *run, double bytes, double beside, const char *s
                           bx_comm_buffer_options.ranks_per_device, bytes);
     if (code != BX_OK || place == STAGED) return code;
     return bx_device_require_aware(run, option);
+}
+
+int bx_comm_buffers_open_moved(bx_run *run, double bytes, double beside, const char *sized_by)
+{
+    int code = bx_comm_buffers_open(run, bytes, beside, sized_by);
+    if (code != BX_OK || place == HOST) return code;
+    return bx_device_require_move(run, place == DEVICE ? "--buffers device" : "--buffers staged");
 }
 
 bool bx_comm_buffer_create(bx_comm_buffer *buffer, size_t bytes, const char *name)
@@ -104,6 +113,50 @@ void bx_comm_buffer_stage_in(const bx_comm_buffer *buffer, const void *at, size_
 {
     copy(on_device(buffer, at), at, bytes, BX_TO_DEVICE);
 }
+
+bx_comm_buffer *bx_comm_buffers_find(const void *at)
+{
+    for (bx_comm_buffer *b = all; b; b = b->next)
+        if ((const char *)at >= (char *)b->exchanged &&
+            (const char *)at < (char *)b->exchanged + b->bytes)
+            return b;
+    return NULL;
+}
+
+void *bx_comm_buffers_host(const void *at)
+{
+    const bx_comm_buffer *buffer = bx_comm_buffers_find(at);
+    return buffer ? bx_comm_buffer_host(buffer, at) : (void *)at;
+}
+
+void bx_comm_buffers_bring(void)
+{
+    for (const bx_comm_buffer *b = all; b; b = b->next)
+        bx_comm_buffer_bring(b, b->exchanged, b->bytes);
+}
+
+void bx_comm_buffers_fetch(void)
+{
+    for (const bx_comm_buffer *b = all; b; b = b->next)
+        bx_comm_buffer_fetch(b, b->exchanged, b->bytes);
+}
+
+int *bx_comm_buffers_index(const int *index, size_t count)
+{
+    int *copied = bx_device_alloc((count + 1) * sizeof *copied, "index");
+    copy(copied, index, count * sizeof *copied, BX_TO_DEVICE);
+    return copied;
+}
+
+void bx_comm_buffers_move(void *to, const int *to_index, const void *from, const int *from_index,
+                          size_t count)
+{
+    if (count == 0) return;
+    bx_device_get()->move(on_device(bx_comm_buffers_find(to), to), to_index,
+                          on_device(bx_comm_buffers_find(from), from), from_index, count);
+}
+
+void bx_comm_buffers_sync(void) { bx_device_get()->sync(); }
 
 void bx_comm_buffers_inspect(bx_verification *verification)
 {

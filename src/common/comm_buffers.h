@@ -14,6 +14,9 @@ typedef struct bx_comm_buffer {
     struct bx_comm_buffer *next; /* of all that there are */
 } bx_comm_buffer;
 
+/* Why methods of windows that ranks of a host share cannot take memory of a device. */
+#define BX_NO_DEVICE_WINDOW "memory of a device is in no window that ranks of a host share"
+
 /* The options' values. */
 extern struct bx_comm_buffer_options {
     const char *place, *devices;
@@ -31,12 +34,15 @@ extern struct bx_comm_buffer_options {
      1, 1e6, &bx_comm_buffer_options.ranks_per_device}
 /* clang-format on */
 
-/* Whether the options ask for staged buffers.  Local. */
+/* Whether the options ask for staged buffers; for any in memory of a device.  Local. */
 bool bx_comm_buffers_are_staged(void);
+bool bx_comm_buffers_are_copied(void);
 /* Claims memory as bx_resources_claim_memory does: `bytes` for the buffers of this rank, and
  * `beside` of the host's for all else.  Opens its device where the options ask for one: device.h
  * has the refusals.  Returns as bx_run_agree.  Collective, once. */
 int bx_comm_buffers_open(bx_run *run, double bytes, double beside, const char *sized_by);
+/* The same for a kernel whose copies on the device are made by bx_comm_buffers_move. */
+int bx_comm_buffers_open_moved(bx_run *run, double bytes, double beside, const char *sized_by);
 /* Whole pages of a buffer, which stays where it is; `name` must live as long.  Returns false where
  * the host has no memory.  Local. */
 bool bx_comm_buffer_create(bx_comm_buffer *buffer, size_t bytes, const char *name);
@@ -57,6 +63,13 @@ void bx_comm_buffer_bring(const bx_comm_buffer *buffer, const void *at, size_t b
 void bx_comm_buffer_fill(const bx_comm_buffer *buffer, int byte, void *at, size_t bytes);
 /* Brings what has arrived to `host`. */
 void bx_comm_buffer_fetch(const bx_comm_buffer *buffer, const void *at, size_t bytes);
+/* The buffer that has an address at `exchanged`; NULL: none.  The same place at its `host`; the
+ * address itself where there is none. */
+bx_comm_buffer *bx_comm_buffers_find(const void *at);
+void *bx_comm_buffers_host(const void *at);
+/* Brings, or fetches, all of every buffer. */
+void bx_comm_buffers_bring(void);
+void bx_comm_buffers_fetch(void);
 /* Verifies that a step has left no work on the device, and that MPI is given the memory asked for.
  * The harness calls it when a sample's clock has stopped. */
 void bx_comm_buffers_inspect(bx_verification *verification);
@@ -67,3 +80,14 @@ void bx_comm_buffers_inspect(bx_verification *verification);
 void bx_comm_buffer_stage_out(const bx_comm_buffer *buffer, void *at, size_t bytes);
 /* Copies to the device what was received. */
 void bx_comm_buffer_stage_in(const bx_comm_buffer *buffer, const void *at, size_t bytes);
+
+/* ---- on the device, inside a step ---- */
+
+/* Returns memory of the device with an index of `count` numbers; bx_device_release. */
+int *bx_comm_buffers_index(const int *index, size_t count);
+/* Queues bx_device.move between two buffers: addresses at `exchanged`, which are moved at
+ * `device`. */
+void bx_comm_buffers_move(void *to, const int *to_index, const void *from, const int *from_index,
+                          size_t count);
+/* Waits for what is queued. */
+void bx_comm_buffers_sync(void);

@@ -14,14 +14,6 @@ enum { PATH = 4096, LINE = 512, MOST_PARTS = 8 };
  * more than that of others; slow kinds are a quarter slower and more. */
 static const double ALIKE = 0.9;
 
-const char *bx_host_root(const char *path)
-{
-    char file[PATH];
-    const char *root = getenv("BX_SYS_ROOT");
-    snprintf(file, sizeof file, "%s%s", root ? root : "", path);
-    return root && access(file, R_OK) == 0 ? root : "";
-}
-
 static FILE *open_cpuinfo(const char *root)
 {
     char path[PATH];

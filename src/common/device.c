@@ -33,7 +33,7 @@ static struct {
 
 const bx_device *bx_device_get(void) { return device.open; }
 
-void bx_device_end(const char *format, ...)
+static void end_launch(const char *format, ...)
 {
     char line[512];
     va_list arguments;
@@ -195,7 +195,7 @@ int bx_device_open(bx_run *run, const char *option, const char *order, int64_t m
     watch(run);
     device.open = &bx_device_gpu;
     if (!order) number = choose(run, count, self, devices);
-    device.open->open(number);
+    device.open->open(number, end_launch);
     device.open->describe(&device.facts);
     bx_device_locate(&device.facts);
     seat own = {.bytes = bytes, .rank = run->rank}, *seats;
@@ -210,7 +210,7 @@ int bx_device_open(bx_run *run, const char *option, const char *order, int64_t m
 
 /* ---- MPI ---- */
 
-/* What MPI 4.1 says of itself; "": nothing. */
+/* What MPI 4.1 says of itself, as "system,cuda:device:host,mpi"; "": nothing. */
 static void read_kinds(char *kinds, size_t size)
 {
     kinds[0] = '\0';
@@ -221,15 +221,6 @@ static void read_kinds(char *kinds, size_t size)
     MPI_Info_get_string(info, "mpi_memory_alloc_kinds", &length, kinds, &there);
     MPI_Info_free(&info);
 #endif
-}
-
-/* Whether a list as "system,cuda:device:host,mpi" has a kind. */
-static bool lists(const char *kinds, const char *kind)
-{
-    size_t length = strlen(kind);
-    for (const char *at = kinds; *at; at += strcspn(at, ","), at += *at == ',')
-        if (strncmp(at, kind, length) == 0 && strchr(":,", at[length])) return true;
-    return false;
 }
 
 /* Writes what MPI says to `says`. */
@@ -256,7 +247,7 @@ static bool is_aware(const char *kind, char *says, size_t size)
         if (aware) return true;
     }
     read_kinds(text, sizeof text);
-    if (!lists(text, kind)) return false;
+    if (bx_text_index(kind, text, ",:") < 0) return false;
     snprintf(says, size, "mpi_memory_alloc_kinds has %s", kind);
     return true;
 }
@@ -266,6 +257,15 @@ int bx_device_require_aware(bx_run *run, const char *option)
     if (!is_aware(device.facts.kind, device.aware, sizeof device.aware))
         bx_run_refuse(run, BX_USAGE, "%s: MPI does not take addresses of a device: %s", option,
                       device.aware);
+    return bx_run_agree(run);
+}
+
+int bx_device_require_move(bx_run *run, const char *option)
+{
+    char why[320];
+    if (!device.open->open_move(why, sizeof why))
+        bx_run_refuse(run, BX_USAGE, "%s: rank %d on host %s: %s", option, run->rank, device.host,
+                      why);
     return bx_run_agree(run);
 }
 

@@ -22,16 +22,19 @@ typedef struct {
     char adapter[64];             /* of the network, the nearest; "": none is fast */
 } bx_device_facts;
 
-/* The functions of a back end.  All are local.  A call that fails ends the launch by bx_device_end,
- * with the library's own reason. */
+/* Ends the launch with one line (printf's format). */
+typedef __attribute__((format(printf, 1, 2))) void bx_device_end(const char *format, ...);
+
+/* The functions of a back end.  All are local.  A call that fails ends the launch with the
+ * library's own reason. */
 typedef struct {
     /* Finds a library that has devices.  Returns how many it has; 0 with the reason in why[size].
      */
     int (*count)(char *why, size_t size);
     /* Writes id[BX_DEVICE_TEXT] of a device, as bx_device_facts has it. */
     void (*identify)(int device, char *id);
-    /* Makes a device the one of this rank. */
-    void (*open)(int device);
+    /* Makes a device the one of this rank, and `end` what calls that fail end the launch by. */
+    void (*open)(int device, bx_device_end *end);
     /* All but where the device is. */
     void (*describe)(bx_device_facts *facts);
     double (*free_memory)(void);
@@ -42,6 +45,13 @@ typedef struct {
     void (*release_host)(void *memory);
     void (*copy)(void *to, const void *from, size_t bytes, bx_way way);
     void (*fill)(void *to, int byte, size_t bytes);
+    /* Makes `move` ready, which is compiled where it runs.  Returns false with the reason in
+     * why[size]. */
+    bool (*open_move)(char *why, size_t size);
+    /* to[to_index[i]] = from[from_index[i]] of `count` elements of 16 bytes; an index that is NULL
+     * is i.  All is memory of the device. */
+    void (*move)(void *to, const int *to_index, const void *from, const int *from_index,
+                 size_t count);
     void (*sync)(void);
     /* The number of the open device; memory of another one, which `release` takes too; a copy
      * between devices. */
@@ -71,6 +81,8 @@ const bx_device *bx_device_get(void);
  * addresses of the device.  It is asked, never tried: a library that cannot does not always crash,
  * some hang.  Returns as bx_run_agree.  Collective. */
 int bx_device_require_aware(bx_run *run, const char *option);
+/* Makes `move` ready, or refuses with BX_USAGE as above.  Returns as bx_run_agree.  Collective. */
+int bx_device_require_move(bx_run *run, const char *option);
 /* Returns memory of the device, whose `name` is in the line that a host's touch of it ends with. */
 void *bx_device_alloc(size_t bytes, const char *name);
 /* NULL: nothing. */
@@ -96,6 +108,3 @@ bool bx_device_is_near(const char *id);
 /* Chooses a device for each of a host's ranks, by its number in the rank's own view, of one device
  * at least: chosen[ranks].  Local. */
 void bx_device_choose(const bx_device_view *views, int ranks, int *chosen);
-
-/* Ends the launch with one line (printf's format) and BX_RESOURCES. */
-_Noreturn void bx_device_end(const char *format, ...) __attribute__((format(printf, 1, 2)));

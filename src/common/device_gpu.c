@@ -13,7 +13,7 @@ enum { NON_BLOCKING = 1 };                 /* a stream that does not wait for th
 enum { NAME_BYTES = 256, UUID_BYTES = 16 };
 static const int KIND[] = {[BX_TO_DEVICE] = 1, [BX_TO_HOST] = 2};
 
-/* The one attribute that is read: the highest clock, kHz.  HIP has the number since 4.2. */
+/* An attribute of a device: its highest clock, kHz.  HIP has the number since 4.2. */
 enum { CUDA_CLOCK = 13, HIP_CLOCK = 5 };
 
 /* field, CUDA's name, HIP's name, both without prefix, parameters */
@@ -39,14 +39,34 @@ enum { CUDA_CLOCK = 13, HIP_CLOCK = 5 };
     X(driver, "DriverGetVersion", "DriverGetVersion", (int *))
 #define FIELD(field, cuda, hip, parameters) int(*field) parameters;
 
+/* What compiles, and what loads and runs what it has compiled: with HIP the runtime itself. */
+#define COMPILER(X)                                                                                \
+    X(create, "CreateProgram", "CreateProgram",                                                    \
+      (void **, const char *, const char *, int, const char *const *, const char *const *))        \
+    X(compile, "CompileProgram", "CompileProgram", (void *, int, const char *const *))             \
+    X(log_size, "GetProgramLogSize", "GetProgramLogSize", (void *, size_t *))                      \
+    X(log, "GetProgramLog", "GetProgramLog", (void *, char *))                                     \
+    X(code_size, "GetCUBINSize", "GetCodeSize", (void *, size_t *))                                \
+    X(code, "GetCUBIN", "GetCode", (void *, char *))
+#define DRIVER(X)                                                                                  \
+    X(load, "ModuleLoadData", "ModuleLoadData", (void **, const void *))                           \
+    X(function, "ModuleGetFunction", "ModuleGetFunction", (void **, void *, const char *))         \
+    X(launch, "LaunchKernel", "ModuleLaunchKernel",                                                \
+      (void *, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, void *,       \
+       void **, void **))
+
 static struct {
     FUNCTIONS(FIELD)
+    COMPILER(FIELD)
+    DRIVER(FIELD)
+    void *move;
     int (*properties)(void *, int);
     const char *(*text)(int);
     void *queue;
     const char *library;
     bool hip;
     int device;
+    bx_device_end *end;
 } gpu;
 
 static const char *const LIBRARIES[] = {"libcudart.so.13",  "libcudart.so.12",  "libcudart.so.11.0",
@@ -54,20 +74,26 @@ static const char *const LIBRARIES[] = {"libcudart.so.13",  "libcudart.so.12",  
 
 /* ---- the library ---- */
 
-static void *find(void *library, const char *name)
+static void *find_as(void *library, const char *prefix, const char *name)
 {
     char whole[64];
-    snprintf(whole, sizeof whole, "%s%s", gpu.hip ? "hip" : "cuda", name);
+    snprintf(whole, sizeof whole, "%s%s", prefix, name);
     return dlsym(library, whole);
 }
+
+static void *find(void *library, const char *name)
+{
+    return find_as(library, gpu.hip ? "hip" : "cuda", name);
+}
+
+#define RESOLVE(field, cuda, hip_name, parameters)                                                 \
+    *(void **)&gpu.field = find_as(library, prefix, gpu.hip ? hip_name : cuda);                    \
+    if (!gpu.field) missing = gpu.hip ? hip_name : cuda;
 
 /* Returns the name of a function that the library lacks; NULL: it has all. */
 static const char *resolve(void *library)
 {
-    const char *missing = NULL;
-#define RESOLVE(field, cuda, hip_name, parameters)                                                 \
-    *(void **)&gpu.field = find(library, gpu.hip ? hip_name : cuda);                               \
-    if (!gpu.field) missing = gpu.hip ? hip_name : cuda;
+    const char *missing = NULL, *prefix = gpu.hip ? "hip" : "cuda";
     FUNCTIONS(RESOLVE)
     /* CUDA 12 and HIP from 6 on give the version of the structure in the name. */
     const char *versioned = gpu.hip ? "GetDevicePropertiesR0600" : "GetDeviceProperties_v2";
@@ -79,8 +105,7 @@ static const char *resolve(void *library)
 
 static void must(int code, const char *call)
 {
-    if (code != 0)
-        bx_device_end("%s: %s failed: error %d, %s", gpu.library, call, code, gpu.text(code));
+    if (code != 0) gpu.end("%s: %s failed: error %d, %s", gpu.library, call, code, gpu.text(code));
 }
 
 /* Of one library; 0: none of its devices can be used. */
@@ -140,9 +165,10 @@ static int count(char *why, size_t size)
 
 static void use(int device) { must(gpu.set(device), "SetDevice"); }
 
-static void open_device(int device)
+static void open_device(int device, bx_device_end *end)
 {
     gpu.device = device;
+    gpu.end = end;
     use(gpu.device);
     must(gpu.release(NULL), "Free"); /* the device is set up here, not within a step */
     must(gpu.stream(&gpu.queue, NON_BLOCKING), "StreamCreateWithFlags");
@@ -259,6 +285,78 @@ static bool owns(const void *memory)
            attributes[1] == gpu.device;
 }
 
+/* ---- the one function that runs on the device, compiled there ---- */
+
+#define BX_DEVICE_SOURCE(...) #__VA_ARGS__
+static const char SOURCE[] = "#define BX_DEVICE_FUNCTION extern \"C\" __global__\n"
+#include "device_move.h"
+    ;
+enum { BLOCK = 256, MAJOR = 75, MINOR = 76 }; /* CUDA's numbers of a device's capability */
+
+/* That of the runtime's own version comes first: its code fits the driver, too. */
+static void *open_compiler(void)
+{
+    static const char *const COMPILERS[] = {"libnvrtc.so.13", "libnvrtc.so.12", "libnvrtc.so.11.2",
+                                            "libhiprtc.so.7", "libhiprtc.so.6", "libhiprtc.so.5"};
+    void *library = NULL;
+    for (size_t i = 0; i < 6 && !library; i++)
+        if (strcmp(LIBRARIES[i], gpu.library) == 0) library = dlopen(COMPILERS[i], RTLD_NOW);
+    for (size_t i = gpu.hip ? 3 : 0; i < (gpu.hip ? 6 : 3) && !library; i++)
+        library = dlopen(COMPILERS[i], RTLD_NOW);
+    return library;
+}
+
+static bool open_move(char *why, size_t size)
+{
+    const char *missing = NULL, *prefix = gpu.hip ? "hiprtc" : "nvrtc";
+    void *library = open_compiler(), *program, *module;
+    snprintf(why, size, "no compiler is found: lib%s, of the version of %s", prefix, gpu.library);
+    if (!library) return false;
+    COMPILER(RESOLVE)
+    prefix = gpu.hip ? "hip" : "cu";
+    library = dlopen(gpu.hip ? gpu.library : "libcuda.so.1", RTLD_NOW);
+    if (library) {
+        DRIVER(RESOLVE)
+    }
+    snprintf(why, size, "%s", missing ? missing : "libcuda.so.1 is not found");
+    if (missing || !library) return false;
+    int major = 0, minor = 0;
+    char target[32], log[200] = "";
+    const char *const options[] = {target};
+    if (!gpu.hip) { /* HIP's compiler knows the device */
+        must(gpu.attribute(&major, MAJOR, gpu.device), "DeviceGetAttribute");
+        must(gpu.attribute(&minor, MINOR, gpu.device), "DeviceGetAttribute");
+    }
+    snprintf(target, sizeof target, "--gpu-architecture=sm_%d%d", major, minor);
+    size_t bytes = 0;
+    if (gpu.create(&program, SOURCE, "bx_move", 0, NULL, NULL) != 0 ||
+        gpu.compile(program, !gpu.hip, options) != 0) {
+        if (gpu.log_size(program, &bytes) == 0 && bytes < sizeof log) gpu.log(program, log);
+        log[strcspn(log, "\n")] = '\0';
+        snprintf(why, size, "bx_move does not compile: %s", log);
+        return false;
+    }
+    must(gpu.code_size(program, &bytes), "the size of what is compiled");
+    char *code = malloc(bytes + 1);
+    if (!code) abort();
+    must(gpu.code(program, code), "what is compiled");
+    must(gpu.load(&module, code), "ModuleLoadData");
+    must(gpu.function(&gpu.move, module, "bx_move"), "ModuleGetFunction");
+    free(code);
+    return true;
+}
+
+static void move(void *to, const int *to_index, const void *from, const int *from_index,
+                 size_t count)
+{
+    unsigned long long elements = count;
+    void *arguments[] = {&to, &to_index, &from, &from_index, &elements};
+    if (count == 0) return;
+    must(gpu.launch(gpu.move, (unsigned)((count + BLOCK - 1) / BLOCK), 1, 1, BLOCK, 1, 1, 0,
+                    gpu.queue, arguments, NULL),
+         "LaunchKernel");
+}
+
 const bx_device bx_device_gpu = {.count = count,
                                  .identify = identify,
                                  .open = open_device,
@@ -270,6 +368,8 @@ const bx_device bx_device_gpu = {.count = count,
                                  .release_host = release_host,
                                  .copy = copy,
                                  .fill = fill,
+                                 .open_move = open_move,
+                                 .move = move,
                                  .sync = synchronise,
                                  .number = number,
                                  .alloc_on = alloc_on,

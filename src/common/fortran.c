@@ -30,3 +30,13 @@ double bx_shown_calls_text(const bx_shown *shown, const char *routine, const cha
 {
     return bx_shown_calls(shown, *routine ? routine : NULL, *region ? region : NULL);
 }
+#ifndef BX_SIMULATED /* charge.h's are inline */
+void bx_charge(int work, double amount, bool by_all_threads) {}
+void bx_charge_products(double flop, double bytes, double times) {}
+void bx_charge_fork(void) {}
+void bx_charge_seconds(double seconds) {}
+void bx_charge_synchronise(MPI_Fint team) {}
+bool bx_charge_hollow_messages(bool hollow) { return hollow; }
+bool bx_charge_is_hollow(void) { return false; }
+bool bx_charge_is_sampled(void) { return false; }
+#endif

@@ -11,6 +11,14 @@
 
 enum { PATH = 4096 };
 
+const char *bx_host_root(const char *path)
+{
+    char file[PATH];
+    const char *root = getenv("BX_SYS_ROOT");
+    snprintf(file, sizeof file, "%s%s", root ? root : "", path);
+    return root && access(file, R_OK) == 0 ? root : "";
+}
+
 char *bx_host_field(const char *path, const char *key)
 {
     FILE *file = fopen(path, "r");

@@ -135,37 +135,46 @@ static int kind_of(const cpu_set_t *set, size_t size, const int *kinds, int cpus
     return kind;
 }
 
-/* texts[threads + 2]: the CPUs that each thread may use, where the OpenMP runtime has placed it,
- * then those of the rank, as a bound main thread has fewer than its process; then the kinds of core
- * of its threads, listed as CPUs are, "any" where a thread may be on several, "" where all cores of
- * the host are alike. */
+cpu_set_t *bx_layout_cpus(int threads, cpu_set_t *by_thread[], size_t *size)
+{
+    cpu_set_t *of_rank = bx_cpus_allowed(size);
+#pragma omp parallel for schedule(static, 1) num_threads(threads)
+    for (int t = 0; t < threads; t++) {
+        size_t same; /* on one host */
+        cpu_set_t *mine = bx_cpus_allowed(&same);
+#pragma omp critical
+        CPU_OR_S(*size, of_rank, of_rank, mine);
+        if (by_thread)
+            by_thread[t] = mine;
+        else
+            free(mine);
+    }
+    return of_rank;
+}
+
+/* texts[threads + 2]: the CPUs that each thread may use, then those of the rank; then the kinds of
+ * core of its threads, listed as CPUs are, "any" where a thread may be on several, "" where all
+ * cores of the host are alike. */
 static void thread_cpus(const bx_run *run, char *texts[], int threads)
 {
     size_t size;
     int cpus, *kinds = kinds_here(run, &cpus);
     bool unknown = false;
-    cpu_set_t *of_rank = bx_cpus_allowed(&size);
+    cpu_set_t **by_thread = bx_memory_alloc((size_t)threads, sizeof *by_thread);
+    cpu_set_t *of_rank = bx_layout_cpus(threads, by_thread, &size);
     cpu_set_t *kinds_of_rank = bx_memory_alloc(size, 1);
-    CPU_ZERO_S(size, of_rank);
-#pragma omp parallel for schedule(static, 1)
     for (int t = 0; t < threads; t++) {
-        size_t same; /* on one host */
-        cpu_set_t *mine = bx_cpus_allowed(&same);
-        texts[t] = bx_cpus_text(mine, same);
-#pragma omp critical
-        {
-            CPU_OR_S(size, of_rank, of_rank, mine);
-            int kind = kind_of(mine, size, kinds, cpus);
-            if (kind >= 0) CPU_SET_S((size_t)kind, size, kinds_of_rank);
-            unknown = unknown || kind < 0;
-        }
-        free(mine);
+        int kind = kind_of(by_thread[t], size, kinds, cpus);
+        if (kind >= 0) CPU_SET_S((size_t)kind, size, kinds_of_rank);
+        unknown = unknown || kind < 0;
+        texts[t] = bx_cpus_text(by_thread[t], size);
+        free(by_thread[t]);
     }
     texts[threads] = bx_cpus_text(of_rank, size);
     texts[threads + 1] = !kinds    ? bx_memory_copy_text("")
                          : unknown ? bx_memory_copy_text("any")
                                    : bx_cpus_text(kinds_of_rank, size);
-    BX_FREE(kinds, of_rank, kinds_of_rank);
+    BX_FREE(kinds, by_thread, of_rank, kinds_of_rank);
 }
 
 /* Adds the CPUs that the ranks of this node and their threads may use to `seats` on its first rank.

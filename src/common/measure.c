@@ -16,6 +16,16 @@ static const double WRITE_INTERVAL = 1.0, WRITE_SHARE = 0.01;
 /* A sample is disturbed if a thread waited for a core longer than this share of it. */
 static const double WAITED_MOST = 0.05;
 
+void bx_run_lap(bx_run *run, size_t phase)
+{
+    bx_charge_pay();
+    double now = bx_profile_clock(), mpi = bx_profile_lap(phase);
+    run->phase[phase] += now - run->lap_start;
+    run->phase_mpi[phase] += mpi - run->lap_mpi;
+    run->lap_start = now;
+    run->lap_mpi = mpi;
+}
+
 /* Lets the other ranks sleep while rank 0 computes alone: a spinning barrier would compete. */
 static void quiet_barrier(const bx_run *run)
 {
@@ -163,7 +173,7 @@ bx_cost bx_measure_all(bx_run *run, bx_result *results, size_t count, bx_progres
         for (size_t i = 0; i < count; i++) {
             /* a wrong answer is not worth timing */
             if (!results[i].applicable || !results[i].verified) continue;
-            bx_start_adjust(run); /* clocks drift apart in long rounds */
+            bx_start_adjust(run); /* clocks drift apart */
             measure_block(run, &results[i], round, &block, &cost);
             collect_block(run, &results[i], &block);
         }

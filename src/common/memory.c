@@ -1,5 +1,5 @@
-/* Memory that is there, or the launch ends. */
-#include "bx.h"
+/* Memory that is there, or the launch ends; texts. */
+#include "run.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -40,4 +40,15 @@ char *bx_memory_copy_text(const char *text) { return checked(strdup(text), strle
 void bx_memory_free(size_t count, void *const *pointers)
 {
     for (size_t i = 0; i < count; i++) free(pointers[i]);
+}
+
+int bx_text_index(const char *word, const char *list, const char *separators)
+{
+    size_t length = strlen(word), next;
+    for (int i = 0; *list; i++) {
+        next = strcspn(list, separators);
+        if (next == length && strncmp(list, word, length) == 0) return i;
+        list += next + strspn(list + next, separators);
+    }
+    return -1;
 }

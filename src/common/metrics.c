@@ -3,33 +3,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-static int ascending(const void *a, const void *b)
-{
-    double x = *(const double *)a, y = *(const double *)b;
-    return (x > y) - (x < y);
-}
-
-double bx_statistics_quantile(double *values, size_t count, double q)
-{
-    if (count == 0) return NAN;
-    qsort(values, count, sizeof *values, ascending);
-    double at = q * (double)(count - 1);
-    size_t below = (size_t)at;
-    if (below + 1 >= count) return values[count - 1];
-    return values[below] + (at - (double)below) * (values[below + 1] - values[below]);
-}
-
-void bx_series_add(bx_series *s, double value)
-{
-    s->values = bx_memory_grow(s->values, s->count + 1, sizeof *s->values);
-    s->values[s->count++] = value;
-}
-
-double bx_series_quantile(const bx_series *s, double q)
-{
-    return bx_statistics_quantile(s->values, s->count, q);
-}
-
 enum { FEWEST_CLEAN = 5 }; /* with fewer samples that were not disturbed than this, all are used */
 
 static bool clean(const bx_result *result, size_t sample) { return !result->disturbed[sample]; }

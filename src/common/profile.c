@@ -511,24 +511,12 @@ static void agree_on_names(MPI_Comm world)
     }
 }
 
-/* Whether a list has this word. */
-static bool lists(const char *list, const char *word)
-{
-    size_t length = strlen(word);
-    for (; *list; list += strspn(list, " ")) {
-        size_t this_one = strcspn(list, " ");
-        if (this_one == length && strncmp(list, word, length) == 0) return true;
-        list += this_one;
-    }
-    return false;
-}
-
 double bx_shown_other_calls(MPI_Comm world, const bx_shown *shown, const char *allowed, char *other)
 {
     agree_on_names(world);
     double *calls = bx_memory_alloc((size_t)profile.name_count, sizeof *calls), sum = 0;
     for (int i = 0; i < shown->recording->capacity && i < profile.row_count; i++)
-        if (profile.rows[i].region < 0 && !lists(allowed, profile.rows[i].routine))
+        if (profile.rows[i].region < 0 && bx_text_index(profile.rows[i].routine, allowed, " ") < 0)
             calls[profile.rows[i].name] += shown->recording->rows[i].calls;
     PMPI_Allreduce(MPI_IN_PLACE, calls, profile.name_count, MPI_DOUBLE, MPI_SUM, world);
     for (int n = 0; n < profile.name_count; n++) {

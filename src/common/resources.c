@@ -3,8 +3,8 @@
 #include "run.h"
 
 #include "charge.h"
-#include "cpus.h"
 #include "host.h"
+#include "layout.h"
 
 #include <stdlib.h>
 
@@ -81,15 +81,7 @@ double bx_resources_threads_per_core(const bx_run *run)
 {
     int ranks;
     size_t size; /* the same on all ranks of a host */
-    cpu_set_t *usable = bx_cpus_allowed(&size);
-#pragma omp parallel num_threads(bx_run_threads(run))
-    {
-        size_t same;
-        cpu_set_t *mine = bx_cpus_allowed(&same); /* a bound thread has fewer than its rank */
-#pragma omp critical
-        CPU_OR_S(size, usable, usable, mine);
-        free(mine);
-    }
+    cpu_set_t *usable = bx_layout_cpus(bx_run_threads(run), NULL, &size);
     PMPI_Comm_size(run->host, &ranks);
     PMPI_Allreduce(MPI_IN_PLACE, usable, (int)size, MPI_BYTE, MPI_BOR, run->host);
     double share = (double)ranks * run->threads / fmax(1, CPU_COUNT_S(size, usable));

@@ -1,6 +1,5 @@
 /* The functions that kernels call: facts of the run, refusals, laps, notes, tables. */
 #include "charge.h"
-#include "profile.h"
 #include "watchdog.h"
 
 #include <stdarg.h>
@@ -43,6 +42,16 @@ bool bx_run_is_selected(const bx_run *run, const char *method)
     return false;
 }
 
+bool bx_mpi_4_applies(char *why, size_t why_size)
+{
+#ifdef BX_MPI_4
+    return true;
+#else
+    snprintf(why, why_size, BX_BUILT_WITHOUT "MPI 4");
+    return false;
+#endif
+}
+
 int bx_run_refuse(bx_run *run, int code, const char *format, ...)
 {
     if (run->refusal != BX_OK) return run->refusal; /* the first reason counts */
@@ -56,14 +65,10 @@ int bx_run_refuse(bx_run *run, int code, const char *format, ...)
 
 int bx_run_one_of(bx_run *run, const char *option, const char *value, const char *names)
 {
-    const char *name = names;
-    for (int i = 0; *name; i++) {
-        size_t length = strcspn(name, ",");
-        if (strlen(value) == length && strncmp(name, value, length) == 0) return i;
-        name += length + strspn(name + length, ", ");
-    }
-    bx_run_refuse(run, BX_USAGE, "--%s %s: unknown; choose from %s", option, value, names);
-    return -1;
+    int index = bx_text_index(value, names, ", ");
+    if (index < 0)
+        bx_run_refuse(run, BX_USAGE, "--%s %s: unknown; choose from %s", option, value, names);
+    return index;
 }
 
 /* Every rank takes the message of the lowest rank with the largest code. */
@@ -77,16 +82,6 @@ int bx_run_agree(bx_run *run)
     PMPI_Bcast(run->message, sizeof run->message, MPI_CHAR, worst.rank, run->world);
     run->refusal = worst.code;
     return worst.code;
-}
-
-void bx_run_lap(bx_run *run, size_t phase)
-{
-    bx_charge_pay();
-    double now = bx_profile_clock(), mpi = bx_profile_lap(phase);
-    run->phase[phase] += now - run->lap_start;
-    run->phase_mpi[phase] += mpi - run->lap_mpi;
-    run->lap_start = now;
-    run->lap_mpi = mpi;
 }
 
 void bx_run_progress(bx_run *run, int64_t part) { bx_watchdog_part(part); }

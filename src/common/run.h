@@ -49,6 +49,12 @@ struct bx_run {
  * Initialises and finalises MPI.  Returns the exit code of bx.h. */
 int bx_harness_run(int argc, char **argv, const bx_kernel *kernel);
 
+/* ---- memory.c ---- */
+
+/* Returns the place, from 0, of a word in a list of words between separators, each a character;
+ * -1 where it is not there.  Local. */
+int bx_text_index(const char *word, const char *list, const char *separators);
+
 /* ---- options.c: the command line ---- */
 
 /* Fills run->common, run->selected and the kernel's own options.  Refuses with BX_USAGE an unknown

@@ -2,6 +2,35 @@
 
 #include "bx.h"
 
+#include <stdlib.h>
+
+static int ascending(const void *a, const void *b)
+{
+    double x = *(const double *)a, y = *(const double *)b;
+    return (x > y) - (x < y);
+}
+
+double bx_statistics_quantile(double *values, size_t count, double q)
+{
+    if (count == 0) return NAN;
+    qsort(values, count, sizeof *values, ascending);
+    double at = q * (double)(count - 1);
+    size_t below = (size_t)at;
+    if (below + 1 >= count) return values[count - 1];
+    return values[below] + (at - (double)below) * (values[below + 1] - values[below]);
+}
+
+void bx_series_add(bx_series *s, double value)
+{
+    s->values = bx_memory_grow(s->values, s->count + 1, sizeof *s->values);
+    s->values[s->count++] = value;
+}
+
+double bx_series_quantile(const bx_series *s, double q)
+{
+    return bx_statistics_quantile(s->values, s->count, q);
+}
+
 void bx_spread_reduce(MPI_Comm comm, size_t count, const double *values, bx_spread *spreads)
 {
     struct of_rank {

@@ -3,8 +3,8 @@
  * A barrier lets ranks out one after the other, and what they wait for each other then is in the
  * times of short steps.  So ranks agree on a time a little later, and wait for it on clocks whose
  * offsets are measured: a window (S. Hunold, A. Carpen-Amarie, IEEE TPDS 27, 3617 (2016)).  Offsets
- * are measured along a binomial tree, by the shortest of several round trips, and again before each
- * round of the measurement, as clocks drift.
+ * are measured along a binomial tree, by the shortest of several round trips, and again before
+ * blocks of samples, as clocks drift.
  *
  * There are no common clocks on a simulated machine, and where a host has fewer cores than threads:
  * who waits there takes the core of another rank.  Steps then begin behind a barrier. */
@@ -24,8 +24,9 @@ extern const double bx_start_most_skew;
 
 /* All that follows may be called without common clocks. */
 
-/* Measures the offsets of the clocks; the first time also how far a window is from one time.
- * Collective. */
+/* Measures the offsets of the clocks; the first time also how far a window is from one time.  Does
+ * nothing where the measurement before was so short ago that these would take over a hundredth of
+ * the time.  Collective. */
 void bx_start_adjust(bx_run *run);
 /* Returns whether the steps of a method shall begin by a window: as --start says, or where its skew
  * is below bx_start_most_skew of the longest `step`, the seconds of a step of this rank.

@@ -16,8 +16,7 @@ typedef struct {
 
 static bool applicable(const bx_halo *halo, char *why, size_t why_size)
 {
-    snprintf(why, why_size, "%s", BX_MPI_4_WHY);
-    return !*BX_MPI_4_WHY;
+    return bx_mpi_4_applies(why, why_size);
 }
 
 #ifdef BX_MPI_4

@@ -8,7 +8,7 @@
 ! weights make it smaller (G. H. Golub and R. S. Varga, Numerische Mathematik 3, 147 (1961)).
 module md_constraints
   use, intrinsic :: iso_c_binding, only: c_bool, c_int64_t, dp => c_double
-  use bx_charges, only: bx_charge, bx_is_simulated, bx_pairs, by_one_thread
+  use bx_charges, only: bx_charge, bx_pairs, by_one_thread
   use bx_harness, only: bx_largest
   use mpi_f08, only: MPI_Allreduce, MPI_DOUBLE_PRECISION, MPI_IN_PLACE, MPI_Irecv, MPI_Isend, &
     MPI_MAX, MPI_Request, MPI_STATUSES_IGNORE, MPI_SUM, MPI_Waitall
@@ -124,16 +124,16 @@ contains
     !> length; or 0.
     integer function closest_of(wanted)
       integer(c_int64_t), intent(in) :: wanted
-      real(dp) :: apart, least
+      real(dp) :: separation, least
       integer :: i
       closest_of = 0
       least = 2*potential%bond(other, site)
       do i = first, size(order)
         if (atoms%id(order(i)) > wanted) exit
         if (atoms%id(order(i)) < wanted) cycle
-        apart = norm2(atoms%x(1:3, order(i)) - atoms%x(1:3, k))
-        if (apart < least) then
-          least = apart
+        separation = norm2(atoms%x(1:3, order(i)) - atoms%x(1:3, k))
+        if (separation < least) then
+          least = separation
           closest_of = order(i)
         end if
       end do
@@ -361,7 +361,7 @@ contains
     type(domain_t), intent(inout) :: domain
     type(atoms_t), intent(in) :: atoms
     real(dp), intent(in) :: at(:, :), timestep
-    real(dp) :: worst(1), bond(3), apart(3), error, pull(3), per_mass(2), weight
+    real(dp) :: worst(1), bond(3), separation(3), error, pull(3), per_mass(2), weight
     integer :: n, k, iteration
     solved = .false.
     weight = 1
@@ -373,14 +373,14 @@ contains
       do n = 1, constraints%bonds
         associate (a => constraints%ends(1, n), b => constraints%ends(2, n))
           bond = at(1:3, a) - at(1:3, b)
-          apart = constraints%value(:, a) - constraints%value(:, b)
+          separation = constraints%value(:, a) - constraints%value(:, b)
           if (timestep > 0) then
-            error = dot_product(bond, apart)/constraints%length(n)**2
+            error = dot_product(bond, separation)/constraints%length(n)**2
             worst = max(worst, size_of(timestep*error))
           else
-            apart = apart + bond
-            error = (dot_product(apart, apart) - constraints%length(n)**2) &
-                    /(2*dot_product(apart, bond))
+            separation = separation + bond
+            error = (dot_product(separation, separation) - constraints%length(n)**2) &
+                    /(2*dot_product(separation, bond))
             worst = max(worst, size_of(error))
           end if
           per_mass = 1/potential%mass(atoms%species([a, b]))
@@ -389,16 +389,16 @@ contains
           if (b <= atoms%own) constraints%change(:, b) = constraints%change(:, b) + per_mass(2)*pull
         end associate
       end do
-      if (bx_is_simulated) call bx_charge(bx_pairs, per_bond*constraints%bonds, by_one_thread)
+      call bx_charge(bx_pairs, per_bond*constraints%bonds, by_one_thread)
       call reduce(domain, worst, MPI_MAX)
       constraints%iterations = constraints%iterations + 1
       solved = worst(1) <= bond_tolerance
       if (solved .or. worst(1) >= hopeless) return
       do k = 1, atoms%own
         associate (value => constraints%value(:, k), earlier => constraints%earlier(:, k))
-          apart = value
+          separation = value
           value = earlier + weight*(value + constraints%change(:, k) - earlier)
-          earlier = apart
+          earlier = separation
         end associate
       end do
       weight = 1/(1 - radius**2*weight/merge(2, 4, iteration == 1))

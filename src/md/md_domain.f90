@@ -5,7 +5,7 @@
 ! is alone in its domain then, and nothing here sends a message but sums over the world.
 module md_domain
   use, intrinsic :: iso_c_binding, only: dp => c_double, c_int64_t
-  use bx_charges, only: bx_charge, bx_copy, bx_is_simulated, by_one_thread
+  use bx_charges, only: bx_charge, bx_copy, by_one_thread
   use mpi_f08, only: MPI_Allgather, MPI_Allgatherv, MPI_Allreduce, MPI_Comm, MPI_Comm_rank, &
     MPI_COMM_SELF, MPI_Comm_size, MPI_DOUBLE_PRECISION, MPI_IN_PLACE, MPI_INTEGER, MPI_INTEGER8, &
     MPI_Irecv, MPI_Isend, MPI_MAX, MPI_MIN, MPI_Op, MPI_Request, MPI_STATUSES_IGNORE, MPI_SUM, &
@@ -185,9 +185,7 @@ contains
       call send_payloads(domain, to, from, words, 1, 2, coming)
     end if
     ! packed before, and to be unpacked
-    if (bx_is_simulated) then
-      call bx_charge(bx_copy, 8.0_dp*(sum(words) + sum(coming)), by_one_thread)
-    end if
+    call bx_charge(bx_copy, 8.0_dp*(sum(words) + sum(coming)), by_one_thread)
     words = coming - seal
     do side = 1, 2
       call arrived_whole(domain, from(side), domain%incoming(:coming(side), side))

@@ -121,7 +121,7 @@ contains
     integer, intent(in) :: shape(5)
     complex(dp), allocatable :: field(:)
     integer(c_int) :: n(1)
-    integer :: k, apart
+    integer :: k, stride
     if (.not. allocated(plans)) allocate (plans(0))
     do k = 1, size(plans)
       handle = plans(k)%handle
@@ -129,13 +129,13 @@ contains
     end do
     n = shape(1)
     allocate (field(1 + (shape(1) - 1)*shape(3) + (shape(2) - 1)*shape(4)))
-    apart = 2*shape(4) ! reals
+    stride = 2*shape(4) ! reals
     select case (shape(5))
     case (-2)
-      handle = fftw_plan_many_dft_r2c(1, n, shape(2), field, n, 1, apart, field, n, 1, shape(4), &
+      handle = fftw_plan_many_dft_r2c(1, n, shape(2), field, n, 1, stride, field, n, 1, shape(4), &
                                       fftw_estimate)
     case (2)
-      handle = fftw_plan_many_dft_c2r(1, n, shape(2), field, n, 1, shape(4), field, n, 1, apart, &
+      handle = fftw_plan_many_dft_c2r(1, n, shape(2), field, n, 1, shape(4), field, n, 1, stride, &
                                       fftw_estimate)
     case default
       handle = fftw_plan_many_dft(1, n, shape(2), field, n, shape(3), shape(4), field, n, &

@@ -8,7 +8,7 @@
 ! any base.
 module md_fft_columns
   use, intrinsic :: iso_c_binding, only: dp => c_double
-  use bx_charges, only: bx_charge, bx_fft, bx_is_simulated, by_all_threads
+  use bx_charges, only: bx_charge, bx_fft, by_all_threads
   use mpi_f08, only: MPI_DOUBLE_PRECISION, MPI_Irecv, MPI_Isend, MPI_Request, &
     MPI_STATUSES_IGNORE, MPI_Waitall
   use md_domain, only: arrived_whole, count_messages, domain_t, neighbour, seal_payload
@@ -187,9 +187,7 @@ contains
       call arrived_whole(domain, peer, fft%incoming(:words, other + 1))
       call add_times(fft%space, factor(other), fft%incoming(1, other + 1))
     end do
-    if (bx_is_simulated) then
-      call bx_charge(bx_fft, per_point*size(fft%space)*digit%base, by_all_threads)
-    end if
+    call bx_charge(bx_fft, per_point*size(fft%space)*digit%base, by_all_threads)
   end subroutine combine
 
   !> Adds to a block another one, times a factor; its parts stand in `reals`, (2, points).

@@ -4,8 +4,7 @@
 ! Where other threads add too, a thread adds to sums of its own, which are joined after each pass.
 module md_forces
   use, intrinsic :: iso_c_binding, only: c_bool, c_int64_t, dp => c_double
-  use bx_charges, only: bx_charge, bx_charge_fork, bx_copy, bx_is_simulated, bx_pairs, &
-    by_all_threads, by_one_thread
+  use bx_charges, only: bx_charge, bx_charge_fork, bx_copy, bx_pairs, by_all_threads, by_one_thread
   use mpi_f08, only: MPI_SUM
   use omp_lib, only: omp_get_wtime
   use md_domain, only: check_room, reduce
@@ -129,7 +128,7 @@ contains
       sums(3*n + 1) = system%energy
       if (present(virial)) sums(3*n + 2:3*n + 10) = reshape(virial, [9])
       if (present(pair_energy)) sums(words - n + 1:words) = pair_energy
-      if (bx_is_simulated) call bx_charge(bx_copy, 16.0_dp*words, by_one_thread)
+      call bx_charge(bx_copy, 16.0_dp*words, by_one_thread)
       call reduce(system%domain, sums(:words), MPI_SUM)
       !$omp parallel do schedule(static)
       do k = 1, n
@@ -357,7 +356,6 @@ contains
     logical(c_bool), intent(in) :: by_threads !< by_all_threads, or by_one_thread
     real(dp) :: entries, neighbours
     integer :: t
-    if (.not. bx_is_simulated) return
     entries = 0
     do t = 1, size(system%list%work)
       associate (work => system%list%work(t))
@@ -378,11 +376,11 @@ contains
     integer, intent(in) :: n
     real(dp), intent(inout) :: sums(*), mine(*)
     integer :: part
-    do part = 1, size(work%alone)
-      sums(n*(work%alone(part)%from - 1) + 1:n*work%alone(part)%to) = 0
+    do part = 1, size(work%unbuffered)
+      sums(n*(work%unbuffered(part)%from - 1) + 1:n*work%unbuffered(part)%to) = 0
     end do
-    do part = 1, size(work%beside)
-      mine(n*(work%beside(part)%from - 1) + 1:n*work%beside(part)%to) = 0
+    do part = 1, size(work%buffered)
+      mine(n*(work%buffered(part)%from - 1) + 1:n*work%buffered(part)%to) = 0
     end do
   end subroutine clear
 
@@ -441,8 +439,8 @@ contains
     real(dp), intent(in) :: mine(n, *)
     real(dp), intent(inout) :: sums(n, *)
     integer :: part, k
-    do part = 1, size(work%beside)
-      do k = max(from, work%beside(part)%from), min(to, work%beside(part)%to)
+    do part = 1, size(work%buffered)
+      do k = max(from, work%buffered(part)%from), min(to, work%buffered(part)%to)
         sums(:, k) = sums(:, k) + mine(:, k)
       end do
     end do

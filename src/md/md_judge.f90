@@ -395,23 +395,23 @@ contains
   !> the others; rows just at the reach may lack one.
   integer function unlike(near, entries, reach) result(count)
     real(dp), intent(in) :: near(:, :), entries(:, :), reach(:)
-    logical :: taken(size(entries, 2))
+    logical :: matched(size(entries, 2))
     integer :: i, k
-    taken = .false.
+    matched = .false.
     count = 0
     do i = 1, size(near, 2)
       do k = 1, size(entries, 2)
-        if (taken(k) .or. nint(near(4, i)) /= nint(entries(4, k))) cycle
+        if (matched(k) .or. nint(near(4, i)) /= nint(entries(4, k))) cycle
         if (norm2(near(1:3, i) - entries(1:3, k)) < same_place) exit
       end do
       if (k <= size(entries, 2)) then
-        taken(k) = .true.
+        matched(k) = .true.
       else if (within(near(:, i))) then
         count = count + 1
       end if
     end do
     do k = 1, size(entries, 2)
-      if (.not. taken(k) .and. within(entries(:, k))) count = count + 1
+      if (.not. matched(k) .and. within(entries(:, k))) count = count + 1
     end do
 
   contains
@@ -476,20 +476,20 @@ contains
     integer(c_int64_t), intent(out) :: id
     integer, intent(out) :: rank
     real(dp), parameter :: soon = 0.01_dp !< ps
-    real(dp) :: distance_and_rank(2), apart
+    real(dp) :: distance_and_rank(2), departure
     integer :: k
     distance = 0
     id = 0
     associate (atoms => system%atoms)
       do k = 1, atoms%own
-        apart = huge(apart)
+        departure = huge(departure)
         if (k <= size(endpoint%id)) then
-          if (endpoint%id(k) == atoms%id(k)) apart = max( &
+          if (endpoint%id(k) == atoms%id(k)) departure = max( &
             bx_largest(atoms%x(1:3, k) - endpoint%x(:, k)), &
             soon*bx_largest(atoms%v(:, k) - endpoint%v(:, k)))
         end if
-        if (apart <= distance) cycle
-        distance = apart
+        if (departure <= distance) cycle
+        distance = departure
         id = atoms%id(k)
       end do
       if (atoms%own < size(endpoint%id)) distance = huge(distance)

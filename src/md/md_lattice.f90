@@ -8,13 +8,13 @@ module md_lattice
   use md_potential, only: boltzmann, mass_to_energy, potential_t, water_sites
   implicit none (type, external)
   private
-  public :: crystal_t, crystals, find_crystal, crystal_box, crystal_atoms, fill_crystal, sites_of, &
-    warm_up
+  public :: md_crystal_t, crystals, find_crystal, crystal_box, crystal_atoms, fill_crystal, &
+    sites_of, warm_up
 
   integer, parameter, public :: most_sites = 24
 
   !> A crystal of cubic cells: relaxed edge (A), sites of a cell, cells along each edge of the box.
-  type :: crystal_t
+  type :: md_crystal_t
     character(16) :: name = ""
     character(60) :: summary = ""
     character(2) :: species = "" !< one of the potential's
@@ -22,33 +22,35 @@ module md_lattice
     integer :: sites = 0, cells = 0
     integer :: structure = 0
     integer :: occupant(2) = 1 !< of the first sublattice and of the second
-  end type crystal_t
+  end type md_crystal_t
 
   integer, parameter :: zincblende = 1, fcc = 2, bcc = 3, rock_salt = 4, ice = 5
 
   !> Tests 10, 20 and 30 of DL_POLY 3, smaller ones of their kind, and their elements.
-  type(crystal_t), parameter :: crystals(*) = [ &
-    crystal_t("sic", "74088 atoms of SiC, Tersoff", "Si", 4.32106_dp, 8, 21, zincblende, [1, 2]), &
-    crystal_t("cu3au", "32000 atoms of Cu3Au, Gupta", "Cu", 3.74422_dp, 4, 20, fcc, [2, 1]), &
-    crystal_t("fe", "31250 atoms of iron, Finnis-Sinclair", "Fe", 2.86650_dp, 2, 25, bcc), &
-    crystal_t("test10", "343000 atoms of SiC: DL_POLY's test 10", "Si", 4.32106_dp, 8, 35, &
+  type(md_crystal_t), parameter :: crystals(*) = [ &
+    md_crystal_t("sic", "74088 atoms of SiC, Tersoff", "Si", 4.32106_dp, 8, 21, zincblende, &
+              [1, 2]), &
+    md_crystal_t("cu3au", "32000 atoms of Cu3Au, Gupta", "Cu", 3.74422_dp, 4, 20, fcc, [2, 1]), &
+    md_crystal_t("fe", "31250 atoms of iron, Finnis-Sinclair", "Fe", 2.86650_dp, 2, 25, bcc), &
+    md_crystal_t("test10", "343000 atoms of SiC: DL_POLY's test 10", "Si", 4.32106_dp, 8, 35, &
               zincblende, [1, 2]), &
-    crystal_t("test20", "256000 atoms of Cu3Au: DL_POLY's test 20", "Cu", 3.74422_dp, 4, 40, fcc, &
-              [2, 1]), &
-    crystal_t("test30", "250000 atoms of iron: DL_POLY's test 30", "Fe", 2.86650_dp, 2, 50, bcc), &
-    crystal_t("w", "31250 atoms of W, extended Finnis-Sinclair", "W ", 3.16_dp, 2, 25, bcc), &
-    crystal_t("si", "silicon, Tersoff", "Si", 5.43201_dp, 8, 12, zincblende, [1, 1]), &
-    crystal_t("cu", "copper, Gupta", "Cu", 3.61468_dp, 4, 16, fcc, [1, 1]), &
-    crystal_t("au", "gold, Gupta", "Cu", 4.0786_dp, 4, 16, fcc, [2, 2]), &
-    crystal_t("nacl", "27000 ions of NaCl, particle mesh Ewald", "Na", 5.64_dp, 8, 15, &
+    md_crystal_t("test20", "256000 atoms of Cu3Au: DL_POLY's test 20", "Cu", 3.74422_dp, 4, 40, &
+              fcc, [2, 1]), &
+    md_crystal_t("test30", "250000 atoms of iron: DL_POLY's test 30", "Fe", 2.86650_dp, 2, 50, &
+              bcc), &
+    md_crystal_t("w", "31250 atoms of W, extended Finnis-Sinclair", "W ", 3.16_dp, 2, 25, bcc), &
+    md_crystal_t("si", "silicon, Tersoff", "Si", 5.43201_dp, 8, 12, zincblende, [1, 1]), &
+    md_crystal_t("cu", "copper, Gupta", "Cu", 3.61468_dp, 4, 16, fcc, [1, 1]), &
+    md_crystal_t("au", "gold, Gupta", "Cu", 4.0786_dp, 4, 16, fcc, [2, 2]), &
+    md_crystal_t("nacl", "27000 ions of NaCl, particle mesh Ewald", "Na", 5.64_dp, 8, 15, &
               rock_salt, [1, 2]), &
-    crystal_t("nacl-mini", "1728 ions of NaCl", "Na", 5.64_dp, 8, 6, rock_salt, [1, 2]), &
-    crystal_t("nacl-216k", "216000 ions of NaCl, as on HPCx", "Na", 5.64_dp, 8, 30, rock_salt, &
+    md_crystal_t("nacl-mini", "1728 ions of NaCl", "Na", 5.64_dp, 8, 6, rock_salt, [1, 2]), &
+    md_crystal_t("nacl-216k", "216000 ions of NaCl, as on HPCx", "Na", 5.64_dp, 8, 30, rock_salt, &
               [1, 2]), &
-    crystal_t("gramicidin", "98304 atoms of rigid water, SHAKE", "O", 6.3524_dp, 24, 16, ice, &
+    md_crystal_t("gramicidin", "98304 atoms of rigid water, SHAKE", "O", 6.3524_dp, 24, 16, ice, &
               [1, 2]), &
-    crystal_t("gramicidin-mini", "1536 atoms of rigid water, SHAKE", "O", 6.3524_dp, 24, 4, ice, &
-              [1, 2])]
+    md_crystal_t("gramicidin-mini", "1536 atoms of rigid water, SHAKE", "O", 6.3524_dp, 24, 4, &
+              ice, [1, 2])]
 
 contains
 
@@ -62,7 +64,7 @@ contains
 
   !> The box of `cells` cells along each edge.
   pure type(box_t) function crystal_box(crystal, cells) result(box)
-    type(crystal_t), intent(in) :: crystal
+    type(md_crystal_t), intent(in) :: crystal
     integer, intent(in) :: cells
     real(dp) :: edge(3, 3)
     integer :: d
@@ -75,14 +77,14 @@ contains
 
   !> Number of atoms of `cells` cells along each edge.
   pure integer(c_int64_t) function crystal_atoms(crystal, cells) result(count)
-    type(crystal_t), intent(in) :: crystal
+    type(md_crystal_t), intent(in) :: crystal
     integer, intent(in) :: cells
     count = crystal%sites*int(cells, c_int64_t)**3
   end function crystal_atoms
 
   !> Sites of the cubic cell, and the sublattice of each, 1 or 2.
   pure subroutine sites_of(crystal, at, sublattice)
-    type(crystal_t), intent(in) :: crystal
+    type(md_crystal_t), intent(in) :: crystal
     real(dp), intent(out) :: at(3, most_sites) !< in fractions of the cell
     integer, intent(out) :: sublattice(most_sites)
     at = 0
@@ -133,7 +135,7 @@ contains
   !> This rank's atoms of `cells` cells along each edge, at rest.  Ids are in the order of cells (z
   !> fastest) and sites.
   subroutine fill_crystal(crystal, cells, box, domain, atoms)
-    type(crystal_t), intent(in) :: crystal
+    type(md_crystal_t), intent(in) :: crystal
     integer, intent(in) :: cells
     type(box_t), intent(in) :: box
     type(domain_t), intent(in) :: domain

@@ -16,42 +16,42 @@ module md_launch
   public :: census, is_under_test, objection
 
   !> A method of the kernel.
-  type :: method_t
+  type :: md_method_t
     character(16) :: name
     character(80) :: summary, wins
     type(style_t) :: style
     real(dp) :: cost !< of a step, relative to packed's: an estimate
     character(48) :: calls !< of MPI in a step: as bx_choice_t's
     logical :: baseline = .false.
-  end type method_t
-  type(method_t), parameter, public :: methods(*) = [ &
-    method_t("packed", "sizes known, one reduction a step, a list when atoms have moved", &
+  end type md_method_t
+  type(md_method_t), parameter, public :: methods(*) = [ &
+    md_method_t("packed", "sizes known, one reduction a step, a list when atoms have moved", &
              "everywhere: the way to do it", style_t(), 1.0_dp, &
              calls="Isend Irecv Waitall Alltoallv Allreduce"), &
-    method_t("dlpoly3", "DL_POLY_3's messages, a list a step, threads in the loops over pairs", &
+    md_method_t("dlpoly3", "DL_POLY_3's messages, a list a step, threads in the loops over pairs", &
              "nowhere: for the study of that code, Chorley and Walker (2010)", &
              style_t(dlpoly3=.true., fft=by_columns), 3.0_dp, &
              calls="Isend Irecv Waitall Allreduce Barrier"), &
-    method_t("recompute", "pair terms computed again for the forces, not kept (metals)", &
+    md_method_t("recompute", "pair terms computed again for the forces, not kept (metals)", &
              "nodes whose memory is slower than their cores", style_t(recompute=.true.), 1.3_dp, &
              calls="Isend Irecv Waitall Alltoallv Allreduce"), &
-    method_t("column-wise", "as packed, but DL_POLY 3's FFT between neighbours in rows (ions)", &
+    md_method_t("column-wise", "as packed, but DL_POLY 3's FFT between neighbours in rows (ions)", &
              "many ranks, where messages cost more than bytes", style_t(fft=by_columns), 1.1_dp, &
              calls="Isend Irecv Waitall Allreduce"), &
-    method_t("replicated", "DL_POLY 2's: each rank has all atoms, one sum of all forces", &
+    md_method_t("replicated", "DL_POLY 2's: each rank has all atoms, one sum of all forces", &
              "nowhere: for the study of that code; small systems", style_t(replicated=.true.), &
              1.5_dp, calls="Isend Irecv Waitall Allreduce"), &
-    method_t("cached", "the loops over pairs alone, on a few atoms again and again", "", &
+    md_method_t("cached", "the loops over pairs alone, on a few atoms again and again", "", &
              style_t(), 0.6_dp, baseline=.true., calls="")]
 
   !> The options' values: fs, K and A; a skin below 0 is the potential's.
-  type :: option_values_t
+  type :: md_option_values_t
     integer(c_int64_t) :: cells = 0, until = 10, steps = 20, save_every = 0
     real(c_double) :: timestep = 1, temperature = 600, skin = -1
     type(c_ptr) :: input = c_null_ptr, dump = c_null_ptr, restart = c_null_ptr, save = c_null_ptr
     logical(c_bool) :: thread_lists = .false._c_bool
-  end type option_values_t
-  type(option_values_t), target, public :: given
+  end type md_option_values_t
+  type(md_option_values_t), target, public :: given
 
   type(c_ptr), public :: run = c_null_ptr
   type(MPI_Comm), public :: world

@@ -26,10 +26,10 @@ module md_list
     integer :: first = 1, last = 0
     integer, allocatable :: start(:), entry(:)
     !> Atoms direct(1)..direct(2): it adds to their sums directly.  Of its atoms and their
-    !> neighbours, `alone` are among these; `beside` are others, with sums of its own that are
+    !> neighbours, `unbuffered` are among these; `buffered` are others, with sums of its own that are
     !> joined later.
     integer :: direct(2) = [1, 0]
-    type(range_t) :: alone(2), beside(3)
+    type(range_t) :: unbuffered(2), buffered(3)
     real(dp), allocatable :: repulsion(:), density(:) !< -phi'/r and -rho'/r of each entry
     real(dp), allocatable :: rho(:), f(:, :) !< its own sums
   end type worker_t
@@ -254,10 +254,10 @@ contains
     do part = 1, 2
       next = merge(1, own + 1, part == 1)
       do t = 1, size(list%work)
-        associate (alone => list%work(t)%alone(part))
-          if (alone%to < alone%from) cycle
-          if (alone%from > next) list%untouched = [list%untouched, range_t(next, alone%from - 1)]
-          next = alone%to + 1
+        associate (range => list%work(t)%unbuffered(part))
+          if (range%to < range%from) cycle
+          if (range%from > next) list%untouched = [list%untouched, range_t(next, range%from - 1)]
+          next = range%to + 1
         end associate
       end do
       if (next <= last(part)) list%untouched = [list%untouched, range_t(next, last(part))]
@@ -338,11 +338,11 @@ contains
         high(2) = max(high(2), j)
       end if
     end do
-    work%alone(1) = range_t(max(low(1), work%direct(1)), min(high(1), work%direct(2)))
-    work%alone(2) = range_t(max(low(2), work%direct(1)), min(high(2), work%direct(2)))
-    work%beside(1) = range_t(low(1), min(high(1), work%direct(1) - 1))
-    work%beside(2) = range_t(max(low(1), work%direct(2) + 1), high(1))
-    work%beside(3) = range_t(max(low(2), work%direct(2) + 1), high(2))
+    work%unbuffered(1) = range_t(max(low(1), work%direct(1)), min(high(1), work%direct(2)))
+    work%unbuffered(2) = range_t(max(low(2), work%direct(1)), min(high(2), work%direct(2)))
+    work%buffered(1) = range_t(low(1), min(high(1), work%direct(1) - 1))
+    work%buffered(2) = range_t(max(low(1), work%direct(2) + 1), high(1))
+    work%buffered(3) = range_t(max(low(2), work%direct(2) + 1), high(2))
   end subroutine fill
 
   !> Appends own atoms from..to that are within the limit (A^2, by species) of the point xi.
@@ -386,7 +386,7 @@ contains
     type(atoms_t), intent(in) :: atoms
     real(dp), intent(out) :: distance         !< A; huge if no list has an entry
     integer(c_int64_t), intent(out) :: ids(2) !< in ascending order; 0 if no list has an entry
-    real(dp) :: apart
+    real(dp) :: separation
     integer :: t, i, j, k
     distance = huge(distance)
     ids = 0
@@ -395,9 +395,9 @@ contains
         do i = work%first, work%last
           do k = work%start(i), work%start(i + 1) - 1
             j = work%entry(k)/4
-            apart = norm2(atoms%x(1:3, i) - atoms%x(1:3, j))
-            if (apart >= distance) cycle
-            distance = apart
+            separation = norm2(atoms%x(1:3, i) - atoms%x(1:3, j))
+            if (separation >= distance) cycle
+            distance = separation
             ids = [min(atoms%id(i), atoms%id(j)), max(atoms%id(i), atoms%id(j))]
           end do
         end do

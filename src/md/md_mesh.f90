@@ -5,7 +5,7 @@
 ! beyond its domain.  The FFT's method may have the points elsewhere: md_regrid takes them there.
 module md_mesh
   use, intrinsic :: iso_c_binding, only: dp => c_double
-  use bx_charges, only: bx_charge, bx_is_hollow, bx_is_simulated, bx_pairs, by_all_threads
+  use bx_charges, only: bx_charge, bx_is_hollow, bx_pairs, by_all_threads
   use omp_lib, only: omp_get_num_threads, omp_get_thread_num
   use md_atoms, only: atoms_t, box_t
   use md_domain, only: domain_t
@@ -262,7 +262,7 @@ contains
       !$omp end do
       !$omp end parallel
     end associate
-    if (bx_is_simulated) call bx_charge(bx_pairs, of_spread*atoms%own, by_all_threads)
+    call bx_charge(bx_pairs, of_spread*atoms%own, by_all_threads)
   end subroutine spread_charges
 
   !> Where an ion at x (A) spreads to: its first point, and the splines' values and slopes there.
@@ -407,7 +407,7 @@ contains
       end do
       !$omp end parallel do
     end associate
-    if (bx_is_simulated) call bx_charge(bx_pairs, of_gather*(last - first + 1), by_all_threads)
+    call bx_charge(bx_pairs, of_gather*(last - first + 1), by_all_threads)
   end subroutine gather_forces
 
   !> The potential (eV/e) at an ion whose points begin at + 1 in a patch, and its slopes along the

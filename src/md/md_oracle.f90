@@ -7,7 +7,7 @@
 module md_oracle
   use, intrinsic :: iso_c_binding, only: c_int64_t, dp => c_double
   use bx_harness, only: bx_largest
-  use md_lattice, only: crystal_t, crystals, find_crystal, most_sites, sites_of
+  use md_lattice, only: md_crystal_t, crystals, find_crystal, most_sites, sites_of
   use md_potential, only: most_species, potential_t
   use md_reference, only: reference_energy
   implicit none (type, external)
@@ -96,7 +96,7 @@ contains
   !> stored.
   real(dp) function parameters_error(potential) result(worst)
     type(potential_t), intent(in) :: potential
-    type(crystal_t) :: crystal
+    type(md_crystal_t) :: crystal
     integer :: i, l
     worst = huge(worst)
     do i = 1, size(stored)
@@ -116,7 +116,7 @@ contains
   !> m = (1103515245 (3i + c) + 12345) mod 2^31.  The cutoff is below half the crystal's edge.
   real(dp) function energy_of_displaced(potential, crystal, cells, edge) result(energy)
     type(potential_t), intent(in) :: potential
-    type(crystal_t), intent(in) :: crystal
+    type(md_crystal_t), intent(in) :: crystal
     integer, intent(in) :: cells
     real(dp), intent(in) :: edge
     real(dp) :: at(3, most_sites), x(4, crystal%sites*cells**3), near(4, crystal%sites*cells**3)
@@ -160,7 +160,7 @@ contains
   !> species are equivalent; ions are of rock salt.
   function site_energies(potential, crystal) result(energies)
     type(potential_t), intent(in) :: potential
-    type(crystal_t), intent(in) :: crystal
+    type(md_crystal_t), intent(in) :: crystal
     real(dp) :: energies(most_species)
     real(dp), allocatable :: near(:, :)
     integer :: centre, species
@@ -175,7 +175,7 @@ contains
   !> Neighbours of the sites of a crystal's cell, within the cutoffs of their pairs.
   integer function site_neighbours(potential, crystal) result(count)
     type(potential_t), intent(in) :: potential
-    type(crystal_t), intent(in) :: crystal
+    type(md_crystal_t), intent(in) :: crystal
     real(dp), allocatable :: near(:, :)
     integer :: centre, species, n
     count = 0
@@ -190,7 +190,7 @@ contains
   !> The species of a crystal's site, and the atoms within the cutoff: vectors (A) and species.
   subroutine find_near(potential, crystal, centre, species, near)
     type(potential_t), intent(in) :: potential
-    type(crystal_t), intent(in) :: crystal
+    type(md_crystal_t), intent(in) :: crystal
     integer, intent(in) :: centre
     integer, intent(out) :: species
     real(dp), allocatable, intent(out) :: near(:, :)

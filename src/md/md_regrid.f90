@@ -5,7 +5,7 @@
 ! periodic; inner ones have each point once.
 module md_regrid
   use, intrinsic :: iso_c_binding, only: dp => c_double
-  use bx_charges, only: bx_charge, bx_copy, bx_is_simulated, by_all_threads
+  use bx_charges, only: bx_charge, bx_copy, by_all_threads
   use mpi_f08, only: MPI_Alltoallv, MPI_DOUBLE_PRECISION, MPI_Irecv, MPI_Isend, MPI_Request, &
     MPI_STATUSES_IGNORE, MPI_Waitall
   use md_domain, only: arrived_whole, count_messages, domain_t, seal_payload
@@ -39,14 +39,14 @@ module md_regrid
   end type piece_t
 
   !> What is exchanged with one rank, in this order.
-  type :: part_t
+  type :: md_part_t
     integer :: peer = 0, points = 0
     type(piece_t), allocatable :: pieces(:)
-  end type part_t
+  end type md_part_t
 
   type, public :: regrid_t
     logical :: all_to_all = .false. !< by one MPI_Alltoallv, or by a message to each rank concerned
-    type(part_t), allocatable :: outer(:), inner(:) !< of this rank's patches, by peer
+    type(md_part_t), allocatable :: outer(:), inner(:) !< of this rank's patches, by peer
     real(dp), allocatable :: outgoing(:), incoming(:)
   end type regrid_t
 
@@ -97,7 +97,7 @@ contains
     type(patches_t), intent(in) :: outer, inner
     logical, intent(in) :: all_to_all
     type(regrid_t), intent(out) :: plan
-    type(part_t) :: here, there
+    type(md_part_t) :: here, there
     integer :: r
     plan%all_to_all = all_to_all
     allocate (plan%outer(0), plan%inner(0), plan%outgoing(0), plan%incoming(0))
@@ -113,7 +113,7 @@ contains
   subroutine find_overlap(grid, outer, inner, peer, in_outer, in_inner)
     integer, intent(in) :: grid(3), peer
     type(patch_t), intent(in) :: outer, inner
-    type(part_t), intent(out) :: in_outer, in_inner
+    type(md_part_t), intent(out) :: in_outer, in_inner
     integer :: image(3), low(3), high(3), first(3), last(3), a, b, c
     in_outer%peer = peer
     in_inner%peer = peer
@@ -159,7 +159,7 @@ contains
     type(regrid_t), intent(inout) :: plan
     type(domain_t), intent(inout) :: domain
     integer, intent(in) :: words
-    type(part_t), intent(in) :: sending(:), receiving(:)
+    type(md_part_t), intent(in) :: sending(:), receiving(:)
     real(dp), intent(in) :: from(:, :, :, :)
     real(dp), intent(inout) :: to(:, :, :, :)
     integer, dimension(size(sending)) :: leaving, leaving_at
@@ -182,9 +182,7 @@ contains
         call send_parts(plan, domain, sending, leaving, leaving_at, receiving, coming, coming_at)
       end if
     end if
-    if (bx_is_simulated) then
-      call bx_charge(bx_copy, 8.0_dp*(sum(leaving) + sum(coming)), by_all_threads)
-    end if
+    call bx_charge(bx_copy, 8.0_dp*(sum(leaving) + sum(coming)), by_all_threads)
     !$omp parallel do schedule(static)
     do z = 1, size(to, 4)
       to(:, :, :, z) = 0
@@ -204,7 +202,7 @@ contains
 
   !> Adds the part that a rank has of both patches.
   subroutine add_own(sent, received, words, from, to)
-    type(part_t), intent(in) :: sent, received
+    type(md_part_t), intent(in) :: sent, received
     integer, intent(in) :: words
     real(dp), intent(in) :: from(:, :, :, :)
     real(dp), intent(inout) :: to(:, :, :, :)
@@ -230,7 +228,7 @@ contains
   subroutine lay_out(domain, words, parts, counts, offsets)
     type(domain_t), intent(in) :: domain
     integer, intent(in) :: words
-    type(part_t), intent(in) :: parts(:)
+    type(md_part_t), intent(in) :: parts(:)
     integer, intent(out) :: counts(:), offsets(:)
     integer :: part, at
     at = 0
@@ -246,7 +244,7 @@ contains
   subroutine exchange_all(plan, domain, sending, leaving, leaving_at, receiving, coming, coming_at)
     type(regrid_t), intent(inout) :: plan
     type(domain_t), intent(inout) :: domain
-    type(part_t), intent(in) :: sending(:), receiving(:)
+    type(md_part_t), intent(in) :: sending(:), receiving(:)
     integer, intent(in), dimension(:) :: leaving, leaving_at, coming, coming_at
     integer, allocatable, dimension(:) :: sent, sent_at, received, received_at
     allocate (sent(0:domain%ranks - 1), source=0)
@@ -266,7 +264,7 @@ contains
   subroutine send_parts(plan, domain, sending, leaving, leaving_at, receiving, coming, coming_at)
     type(regrid_t), intent(inout), asynchronous :: plan
     type(domain_t), intent(inout) :: domain
-    type(part_t), intent(in) :: sending(:), receiving(:)
+    type(md_part_t), intent(in) :: sending(:), receiving(:)
     integer, intent(in), dimension(:) :: leaving, leaving_at, coming, coming_at
     type(MPI_Request) :: requests(size(leaving) + size(coming))
     integer, parameter :: tag = 3 !< beside the sides of md_domain
@@ -290,7 +288,7 @@ contains
 
   !> Writes the pieces of a part to a buffer, (words, points).
   subroutine pack_part(part, words, from, buffer)
-    type(part_t), intent(in) :: part
+    type(md_part_t), intent(in) :: part
     integer, intent(in) :: words
     real(dp), intent(in) :: from(:, :, :, :)
     real(dp), intent(inout) :: buffer(:)
@@ -316,7 +314,7 @@ contains
 
   !> Adds the pieces of a part that stand in a buffer, (words, points).
   subroutine add_part(part, words, buffer, to)
-    type(part_t), intent(in) :: part
+    type(md_part_t), intent(in) :: part
     integer, intent(in) :: words
     real(dp), intent(in) :: buffer(:)
     real(dp), intent(inout) :: to(:, :, :, :)

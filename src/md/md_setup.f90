@@ -81,7 +81,7 @@ contains
     if (code /= bx_ok) return
     allocate (system%list%work(bx_threads(run)))
     if (bx_string_at(given%restart) /= "") then
-      code = go_on()
+      code = read_start()
     else if (reads) then
       call read_dump(dump, system%domain, start, moving, why)
       if (why /= "") code = bx_refuse(run, bx_usage, trim(sized_by)//": "//why)
@@ -363,7 +363,7 @@ contains
   end function check_pairs
 
   !> Reads --restart: atoms at the positions of their lists, and the step.
-  integer(c_int) function go_on() result(code)
+  integer(c_int) function read_start() result(code)
     character(500) :: why
     integer :: m
     do m = 1, size(methods) ! the one that is selected
@@ -374,6 +374,6 @@ contains
     if (why /= "") code = bx_refuse(run, bx_usage, "--restart "//trim(why))
     if (code == bx_ok .and. start_step > given%until) code = bx_refuse(run, bx_usage, &
       "--until: is before the step of --restart "//bx_string_at(given%restart))
-  end function go_on
+  end function read_start
 
 end module md_setup

@@ -36,9 +36,9 @@ module md_spme
   end type direction_t
 
   !> Fourier sums of a sample's splines along a direction: plain, and with one slope.
-  type :: line_t
+  type :: md_line_t
     complex(dp), allocatable :: value(:, :), slope(:, :) !< (0:points-1, samples)
-  end type line_t
+  end type md_line_t
 
 contains
 
@@ -81,7 +81,7 @@ contains
     real(dp), intent(out) :: force(3, size(samples)), energy(size(samples)), virial
     type(direction_t) :: along(3)
     type(ion_t) :: ion
-    type(line_t) :: lines(3)
+    type(md_line_t) :: lines(3)
     real(dp) :: slope(order), near(4, size(samples)), felt(0:3, size(samples))
     integer :: d, s, k
     do d = 1, 3
@@ -178,7 +178,7 @@ contains
   subroutine sum_waves(system, along, lines, felt, virial)
     type(system_t), intent(in) :: system
     type(direction_t), intent(in) :: along(3)
-    type(line_t), intent(in) :: lines(3)
+    type(md_line_t), intent(in) :: lines(3)
     real(dp), intent(out) :: felt(0:, :), virial
     type(ion_t), allocatable :: ions(:) !< this rank's: of atoms that several have, a share
     complex(dp), allocatable :: planes(:, :, :) !< as many as threads
@@ -249,7 +249,7 @@ contains
   pure subroutine add_plane(system, along, lines, a, plane, sums)
     type(system_t), intent(in) :: system
     type(direction_t), intent(in) :: along(3)
-    type(line_t), intent(in) :: lines(3)
+    type(md_line_t), intent(in) :: lines(3)
     integer, intent(in) :: a
     complex(dp), intent(in) :: plane(0:, 0:)
     real(dp), intent(inout) :: sums(0:)

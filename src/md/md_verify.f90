@@ -25,7 +25,7 @@ module md_verify
   use md_potential, only: ionic_kind, is_rigid, most_species, tersoff_kind
   use md_reference, only: edge_energy, look, reference_errors, sample_t
   use md_system, only: list_full, failure_of_all, failure_t, skin_of, too_dense, use_style
-  use md_verlet, only: advance, go_on_from, hold_velocities, observation_t, observe
+  use md_verlet, only: advance, resume_from, hold_velocities, observation_t, observe
   implicit none (type, external)
   private
   public :: verify_method, verify_cached, restore, check_repeat
@@ -87,7 +87,7 @@ contains
     system%listed = .false.
     call forget_failures()
     if (allocated(start_moved)) then
-      call go_on_from(system, start_moved)
+      call resume_from(system, start_moved)
     else
       call advance(system, 0)
       if (is_rigid(system%potential)) call hold_velocities(system)
@@ -174,7 +174,7 @@ contains
     if (origin_is_listed .and. keeps_list(m)) then
       associate (n => origin%own)
         system%atoms%x(1:3, :n) = origin%listed(:, :n)
-        call go_on_from(system, origin%x(1:3, :n))
+        call resume_from(system, origin%x(1:3, :n))
       end associate
     else
       call advance(system, 0)

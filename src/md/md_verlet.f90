@@ -18,7 +18,7 @@ module md_verlet
     molecule_split, note_damage, skin_of, system_t
   implicit none (type, external)
   private
-  public :: make_lists, advance, go_on_from, hold_velocities, observe, observation_t
+  public :: make_lists, advance, resume_from, hold_velocities, observe, observation_t
 
   !> Values in the global sum of DL_POLY_3's two_body_forces: a flag, energies and virials.
   integer, parameter :: summed = 15
@@ -116,8 +116,8 @@ contains
     type(system_t), intent(inout) :: system
     real(dp), intent(out) :: moved
     integer :: k
-    call note_loose(system, constrain_positions(system%constraints, system%potential, &
-                                                system%domain, system%atoms, system%timestep))
+    call note_divergence(system, constrain_positions(system%constraints, system%potential, &
+                         system%domain, system%atoms, system%timestep))
     moved = 0
     do k = 1, system%atoms%own
       moved = max(moved, norm2(system%atoms%x(1:3, k) - system%atoms%listed(:, k)))
@@ -128,29 +128,29 @@ contains
   !> Takes velocities along the bonds of molecules away.  Collective.
   subroutine hold_velocities(system)
     type(system_t), intent(inout) :: system
-    call note_loose(system, constrain_velocities(system%constraints, system%potential, &
-                                                 system%domain, system%atoms, system%timestep))
+    call note_divergence(system, constrain_velocities(system%constraints, system%potential, &
+                         system%domain, system%atoms, system%timestep))
     call lap(system, in_constraints)
   end subroutine hold_velocities
 
   !> Notes a failure where iterations have not `converged`.
-  subroutine note_loose(system, converged)
+  subroutine note_divergence(system, converged)
     type(system_t), intent(inout) :: system
     logical, intent(in) :: converged
     if (converged .or. system%failure%kind /= fine) return
     system%failure = failure_t(constraint_diverged, .true., system%domain%world_rank, system%step)
-  end subroutine note_loose
+  end subroutine note_divergence
 
   !> Continues after a restart: makes the lists at the positions that they were made at, then moves
   !> the atoms.  Collective.
-  subroutine go_on_from(system, moved)
+  subroutine resume_from(system, moved)
     type(system_t), intent(inout) :: system
     real(dp), intent(in) :: moved(:, :) !< (3, own): A
     call make_lists(system)
     system%atoms%x(1:3, :system%atoms%own) = moved
     call forward(system%domain, system%atoms%x, 4, 3, .true.)
     call find_forces(system)
-  end subroutine go_on_from
+  end subroutine resume_from
 
   !> Advances velocities by half a step and positions by a step.
   subroutine kick_and_drift(system, moved)

@@ -24,6 +24,7 @@ enum {
     WINDOWS
 };
 enum { BATCH = 8, ROUNDS = 4 }; /* exchanges, rounds of load between two looks */
+enum { RENEWED = 16 };          /* rounds of load from and to a device: see leave_copied */
 
 /* The calls of MPI of aggressors, and around the windows. */
 #define LOADED "Send Irecv Waitall Alltoall Bcast Barrier Reduce"
@@ -62,7 +63,7 @@ typedef struct {
     bool shares_nodes,
         aggresses; /* whether the roles share nodes; this rank's role in this cycle */
     bx_party party;
-    uint64_t *memory;          /* of both buffers */
+    bx_comm_buffer memory;     /* of both buffers */
     size_t victim_words;       /* of a buffer, for an exchange of victims */
     double *seconds, *slowest; /* [room] of the exchanges of a window */
     size_t room;
@@ -81,6 +82,27 @@ static double window_seconds = 0.1;
 
 /* ---- setup ---- */
 
+static void leave(const bx_party *party, uint64_t *at, size_t words) {}
+static bool arrive(const bx_party *party, uint64_t *at, size_t words) { return true; }
+
+/* With a device's memory.  Content is brought there and fetched in one of RENEWED rounds: in each
+ * they would take longer than the round.  Staged buffers are copied in all. */
+static void leave_copied(const bx_party *party, uint64_t *at, size_t words)
+{
+    size_t bytes = words * sizeof *at;
+    if (party->round % RENEWED == 0) bx_comm_buffer_bring(party->memory, at, bytes);
+    if (bx_comm_buffers_are_staged()) bx_comm_buffer_stage_out(party->memory, at, bytes);
+}
+
+static bool arrive_copied(const bx_party *party, uint64_t *at, size_t words)
+{
+    size_t bytes = words * sizeof *at;
+    bool looks = party->round % RENEWED == RENEWED - 1;
+    if (bx_comm_buffers_are_staged()) bx_comm_buffer_stage_in(party->memory, at, bytes);
+    if (looks) bx_comm_buffer_fetch(party->memory, at, bytes);
+    return looks;
+}
+
 static int setup(bx_run *run, void **state)
 {
     static congestion the_congestion;
@@ -98,12 +120,19 @@ static int setup(bx_run *run, void **state)
     size_t words[2] = {BATCH * c->victim_words, bx_aggressors_words(c->size)};
     c->party.words = words[words[1] > words[0]];
     double bytes = 2.0 * (double)c->party.words * sizeof(uint64_t);
-    int code = bx_resources_claim_memory(run, bytes, "the buffers");
+    int code = bx_comm_buffers_open(run, bytes, 0, "the buffers");
     double windows = VICTIMS * WINDOWS + AGGRESSORS;
     if (code == BX_OK)
         code = bx_resources_claim_time(run, 0, windows * 1.5 * window_seconds, "--window");
     if (code != BX_OK) return code;
-    BX_ALLOC(2 * c->party.words, c->memory);
+    if (!bx_comm_buffer_create(&c->memory, (size_t)bytes, "messages"))
+        return bx_run_refuse(run, BX_RESOURCES, "the buffers: out of memory");
+    bx_comm_buffer_fill(&c->memory, 0, c->memory.exchanged, (size_t)bytes);
+    bool copied = c->memory.device;
+    c->party.memory = &c->memory;
+    c->party.renewed_each = copied ? RENEWED : 1;
+    c->party.leave = copied ? leave_copied : leave;
+    c->party.arrive = copied ? arrive_copied : arrive;
     size_t peers = (size_t)(c->size > BX_GRID_SIDES ? c->size : BX_GRID_SIDES);
     BX_ALLOC(peers, c->party.counts, c->party.offsets);
     BX_ALLOC(BX_CONGESTION_SLOTS, c->party.requests);
@@ -177,8 +206,16 @@ static void run_aggressor(congestion *c, const bx_aggressor *aggressor, MPI_Requ
 static void turn_to(congestion *c, uint64_t before, int i)
 {
     c->party.generation = before + 1 + (uint64_t)i;
-    c->party.sent = c->memory + (size_t)i * c->victim_words;
+    c->party.sent = (uint64_t *)c->memory.exchanged + (size_t)i * c->victim_words;
     c->party.received = c->party.sent + c->party.words;
+}
+
+static void exchange_staged(bx_party *party)
+{
+    size_t bytes = party->victim->words(party) * sizeof *party->sent;
+    bx_comm_buffer_stage_out(party->memory, party->sent, bytes);
+    party->victim->exchange(party);
+    bx_comm_buffer_stage_in(party->memory, party->received, bytes);
 }
 
 /* One batch of a victim's exchanges, seconds[BATCH]; returns the wrong bytes.  Each exchange has
@@ -188,19 +225,27 @@ static double run_batch(congestion *c, const bx_victim *victim, double *seconds)
 {
     double wrong = 0;
     uint64_t before = c->party.generation;
+    void (*exchange)(bx_party *party) =
+        bx_comm_buffers_are_staged() ? exchange_staged : victim->exchange;
+    c->party.victim = victim;
     for (int i = 0; i < BATCH; i++) {
         turn_to(c, before, i);
         victim->prepare(&c->party);
+        size_t bytes = victim->words(&c->party) * sizeof(uint64_t);
+        bx_comm_buffer_bring(&c->memory, c->party.sent, bytes);
+        bx_comm_buffer_fill(&c->memory, 0xa5, c->party.received, bytes);
     }
     PMPI_Barrier(c->party.comm);
     for (int i = 0; i < BATCH; i++) {
         turn_to(c, before, i);
         double start = MPI_Wtime();
-        victim->exchange(&c->party);
+        exchange(&c->party);
         seconds[i] = MPI_Wtime() - start;
     }
     for (int i = 0; i < BATCH; i++) {
         turn_to(c, before, i);
+        bx_comm_buffer_fetch(&c->memory, c->party.received,
+                             victim->words(&c->party) * sizeof(uint64_t));
         wrong += victim->wrong(&c->party);
     }
     return wrong;
@@ -382,8 +427,8 @@ static window measure(congestion *c, size_t method, int kind, double seconds)
     c->party.generation = (uint64_t)kind << 40;
     c->party.round = 0;
     c->party.wrong = 0;
-    c->party.sent = c->memory;
-    c->party.received = c->memory + c->party.words;
+    c->party.sent = c->memory.exchanged;
+    c->party.received = c->party.sent + c->party.words;
     if (c->aggresses && kind < AGGRESSORS) aggressors[kind]->prepare(&c->party);
     MPI_Barrier(c->world);
     double start = MPI_Wtime();
@@ -394,8 +439,10 @@ static window measure(congestion *c, size_t method, int kind, double seconds)
         if (kind < AGGRESSORS) run_aggressor(c, aggressors[kind], &end, &mine[3], &busy, &looks);
         compare_aggressor(c, kind, end == MPI_REQUEST_NULL, looks, sent, mine[3]);
         bx_run_sleep_until(&end);
-        if (kind < AGGRESSORS)
+        if (kind < AGGRESSORS) {
+            bx_comm_buffer_fetch(&c->memory, c->party.received, c->party.words * sizeof(uint64_t));
             c->wrong_aggressor[kind] += c->party.wrong + aggressors[kind]->wrong(&c->party);
+        }
     } else {
         size_t count = 0;
         traffic sent = sent_so_far();
@@ -544,8 +591,8 @@ static void metrics(void *state, size_t method, size_t point, bx_metrics *metric
 static void teardown(void *state)
 {
     congestion *c = state;
-    BX_FREE(c->memory, c->party.counts, c->party.offsets, c->party.requests, c->seconds,
-            c->slowest);
+    bx_comm_buffer_free(&c->memory);
+    BX_FREE(c->party.counts, c->party.offsets, c->party.requests, c->seconds, c->slowest);
     for (int m = 0; m < METHODS; m++) free(c->kept[m]);
 }
 
@@ -559,6 +606,7 @@ const bx_kernel *bx_kernel_get(void)
     static const bx_option options[] = {
         {"window", "SECONDS", "length of a window of a cycle", BX_REAL, 1e-6, 3600,
          &window_seconds},
+        BX_COMM_BUFFER_OPTIONS,
     };
     static const bx_kernel kernel = {
         .name = "congestion",

@@ -1,18 +1,25 @@
 /* The parts of bisection-congestion: what victims and aggressors exchange. */
 #pragma once
 
-#include "bx.h"
+#include "comm_buffers.h"
 #include "congestion.def"
 
 /* The ranks that play one role in a cycle, and their memory. */
-typedef struct {
+typedef struct bx_party {
     MPI_Comm comm;
     int rank, size;
     uint64_t seed, generation; /* of the content: each exchange of victims has its own */
-    uint64_t round;            /* of aggressors, from 1; in the first word of each block */
+    uint64_t round;            /* of aggressors, from 1 */
+    uint64_t renewed_each;     /* so many rounds: then the first word of each block is another */
     double wrong;              /* bytes, that aggressors have seen in their rounds */
-    uint64_t *sent, *received; /* [words]; of victims, for one exchange of a batch */
+    bx_comm_buffer *memory;    /* of both buffers */
+    uint64_t *sent, *received; /* [words] for MPI; of victims, for one exchange of a batch */
     size_t words;
+    const struct bx_victim *victim;
+    /* Around a round of an aggressor, which takes `words` words from `at`, or leaves them there:
+     * it may copy.  Returns whether what has arrived is to be looked at. */
+    void (*leave)(const struct bx_party *party, uint64_t *at, size_t words);
+    bool (*arrive)(const struct bx_party *party, uint64_t *at, size_t words);
     int *counts, *offsets; /* [size] words */
     MPI_Request *requests; /* [BX_CONGESTION_SLOTS] */
 } bx_party;
@@ -24,10 +31,11 @@ enum { BX_CONGESTION_FACE = 8192 }; /* words: 64 KiB, of a halo and of aggressor
 size_t bx_victims_words(int size);
 size_t bx_aggressors_words(int size);
 
-/* A victim: writes what it sends and clears what it receives; one exchange, which alone is timed;
- * the bytes that came out wrong.  All collective over it, but the first and the last local. */
-typedef struct {
+/* A victim: writes what it sends; the words that it then sends, and receives; one exchange, which
+ * alone is timed; the bytes that came out wrong.  All are local but the exchange. */
+typedef struct bx_victim {
     void (*prepare)(bx_party *party);
+    size_t (*words)(const bx_party *party);
     void (*exchange)(bx_party *party);
     double (*wrong)(const bx_party *party);
 } bx_victim;
@@ -50,7 +58,13 @@ BX_AGGRESSORS(BX_DECLARE_AGGRESSOR)
 static inline uint64_t bx_congestion_word(const bx_party *party, int from, int to, size_t w)
 {
     uint64_t pair = (uint64_t)from * (uint64_t)(party->size + 8) + (uint64_t)(to + 1);
-    return bx_random_hash(party->seed + pair, w) ^ party->generation ^ (w == 0 ? party->round : 0);
+    uint64_t round = w == 0 ? party->round / party->renewed_each : 0;
+    return bx_random_hash(party->seed + pair, w) ^ party->generation ^ round;
+}
+/* Where content is made and looked at, of an address of MPI's (local). */
+static inline uint64_t *bx_congestion_host(const bx_party *party, const uint64_t *at)
+{
+    return bx_comm_buffer_host(party->memory, at);
 }
 
 /* Writes `count` words of `from` to `to`; returns how many bytes differ from them, from word

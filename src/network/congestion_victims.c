@@ -44,9 +44,10 @@ static double value_of(const bx_party *party, int rank)
 static void prepare_allreduce(bx_party *party)
 {
     double value = value_of(party, party->rank);
-    memcpy(party->sent, &value, sizeof value);
-    memset(party->received, 0xa5, sizeof value);
+    memcpy(bx_congestion_host(party, party->sent), &value, sizeof value);
 }
+
+static size_t words_allreduce(const bx_party *party) { return 1; }
 
 static void exchange_allreduce(bx_party *party)
 {
@@ -56,11 +57,12 @@ static void exchange_allreduce(bx_party *party)
 static double wrong_allreduce(const bx_party *party)
 {
     double sum, n = party->size;
-    memcpy(&sum, party->received, sizeof sum);
+    memcpy(&sum, bx_congestion_host(party, party->received), sizeof sum);
     return sum == n * value_of(party, 0) + n * (n - 1) / 2 ? 0 : sizeof sum;
 }
 
-const bx_victim bx_victim_allreduce = {prepare_allreduce, exchange_allreduce, wrong_allreduce};
+const bx_victim bx_victim_allreduce = {prepare_allreduce, words_allreduce, exchange_allreduce,
+                                       wrong_allreduce};
 
 /* ---- alltoallv ---- */
 
@@ -70,11 +72,16 @@ static void prepare_alltoallv(bx_party *party)
     for (int other = 0; other < party->size; other++) {
         party->counts[other] = block_words(party, other);
         party->offsets[other] = at;
-        bx_congestion_write(party, &party->sent[at], party->rank, other,
+        bx_congestion_write(party, bx_congestion_host(party, &party->sent[at]), party->rank, other,
                             (size_t)party->counts[other]);
         at += party->counts[other];
     }
-    memset(party->received, 0xa5, (size_t)at * sizeof *party->received);
+}
+
+static size_t words_alltoallv(const bx_party *party)
+{
+    int last = party->size - 1;
+    return (size_t)(party->offsets[last] + party->counts[last]);
 }
 
 static void exchange_alltoallv(bx_party *party)
@@ -87,12 +94,14 @@ static double wrong_alltoallv(const bx_party *party)
 {
     double wrong = 0;
     for (int other = 0; other < party->size; other++)
-        wrong += bx_congestion_differ(party, &party->received[party->offsets[other]], other,
-                                      party->rank, 0, (size_t)party->counts[other]);
+        wrong += bx_congestion_differ(
+            party, bx_congestion_host(party, &party->received[party->offsets[other]]), other,
+            party->rank, 0, (size_t)party->counts[other]);
     return wrong;
 }
 
-const bx_victim bx_victim_alltoallv = {prepare_alltoallv, exchange_alltoallv, wrong_alltoallv};
+const bx_victim bx_victim_alltoallv = {prepare_alltoallv, words_alltoallv, exchange_alltoallv,
+                                       wrong_alltoallv};
 
 /* ---- halo ---- */
 
@@ -105,9 +114,17 @@ static void prepare_halo(bx_party *party)
 {
     for (int d = 0; d < BX_GRID_SIDES; d++) {
         party->counts[d] = bx_grid_neighbour(party->rank, party->size, d);
-        bx_congestion_write(party, face(party->sent, d), party->rank, d, BX_CONGESTION_FACE);
+        bx_congestion_write(party, bx_congestion_host(party, face(party->sent, d)), party->rank, d,
+                            BX_CONGESTION_FACE);
     }
-    memset(party->received, 0xa5, BX_GRID_SIDES * BX_CONGESTION_FACE * sizeof *party->received);
+}
+
+/* Extents of a grid do not rise: the first sides have the neighbours. */
+static size_t words_halo(const bx_party *party)
+{
+    size_t sides = 0;
+    for (int d = 0; d < BX_GRID_SIDES; d++) sides += party->counts[d] != MPI_PROC_NULL;
+    return sides * BX_CONGESTION_FACE;
 }
 
 /* A message has the side on which it leaves as its tag. */
@@ -130,9 +147,10 @@ static double wrong_halo(const bx_party *party)
     double wrong = 0;
     for (int d = 0; d < BX_GRID_SIDES; d++)
         if (party->counts[d] != MPI_PROC_NULL)
-            wrong += bx_congestion_differ(party, face(party->received, d), party->counts[d], d ^ 1,
-                                          0, BX_CONGESTION_FACE);
+            wrong +=
+                bx_congestion_differ(party, bx_congestion_host(party, face(party->received, d)),
+                                     party->counts[d], d ^ 1, 0, BX_CONGESTION_FACE);
     return wrong;
 }
 
-const bx_victim bx_victim_halo = {prepare_halo, exchange_halo, wrong_halo};
+const bx_victim bx_victim_halo = {prepare_halo, words_halo, exchange_halo, wrong_halo};

@@ -148,8 +148,7 @@ static void exchange_allreduce_init(const bx_patterns *s, int number)
 
 static bool has_persistent(const bx_patterns *s, char *why, size_t why_size)
 {
-    snprintf(why, why_size, "%s", BX_MPI_4_WHY);
-    return !*BX_MPI_4_WHY;
+    return bx_mpi_4_applies(why, why_size);
 }
 
 const bx_pattern bx_pattern_allreduce_init = {

@@ -85,7 +85,7 @@ contains
     end do
     lines = lines(:count)
     run = runs_of(lines, max(1, min(8, count/(8*ranks))))
-    owner = deal(lines, run, ranks)
+    owner = owners_of(lines, run, ranks)
     call name_columns(basis, lines, owner)
     basis%lines = pack(lines, owner == me)
     call place_lines(basis, me)
@@ -111,7 +111,7 @@ contains
   end function runs_of
 
   !> Owner of each line: each run goes to the rank with the fewest plane waves so far.
-  pure function deal(lines, run, ranks) result(owner)
+  pure function owners_of(lines, run, ranks) result(owner)
     type(line_t), intent(in) :: lines(:)
     integer, intent(in) :: run(:), ranks
     integer, allocatable :: owner(:)
@@ -130,7 +130,7 @@ contains
       load(best) = load(best) + weight(heaviest(i))
     end do
     owner = owner_of_run(run)
-  end function deal
+  end function owners_of
 
   !> Every column of the team in the numbering of the grid, y * nx + x, with the mirrors.
   subroutine name_columns(basis, lines, owner)

@@ -6,7 +6,6 @@
 module npar_check
   use, intrinsic :: iso_c_binding, only: c_int64_t, c_ptr, dp => c_double
   use mpi_f08, only: MPI_Allreduce, MPI_DOUBLE_PRECISION, MPI_IN_PLACE, MPI_SUM
-  use bx_charges, only: bx_computed
   use bx_harness, only: bx_check, bx_largest, bx_seed, bx_uniform
   use npar_accuracy, only: accuracy_t
   use npar_blas, only: dgemv, zgemv
@@ -87,14 +86,14 @@ contains
   subroutine check_mixing(s, verification)
     type(state_t), intent(in) :: s
     type(c_ptr), intent(in) :: verification
-    real(dp) :: mixed, apart, rounding
+    real(dp) :: mixed, deviation, rounding
     rounding = epsilon(1.0_dp)*sqrt(real(size(s%density), dp))*bx_largest(s%density_exact)
     mixed = abs(weighted(s, s%density) - (s%noted + weighted(s, s%density_out))/2)
-    apart = bx_largest(s%potential - s%ionic - s%strength*(s%density - s%density_exact))
+    deviation = bx_largest(s%potential - s%ionic - s%strength*(s%density - s%density_exact))
     call bx_check(verification, "mixed density", mixed/max(rounding, tiny(rounding)), 100.0_dp, &
                   "roundings")
-    call bx_check(verification, "potential", apart/max(spacing(bx_largest(s%potential)), &
-                  tiny(apart)), 4.0_dp, "roundings")
+    call bx_check(verification, "potential", deviation/max(spacing(bx_largest(s%potential)), &
+                  tiny(deviation)), 4.0_dp, "roundings")
   end subroutine check_mixing
 
   !> Sum over what a density on my planes is beside the exact one, with a random weight for each
@@ -163,7 +162,7 @@ contains
     allocate (s%probe(2*s%waves(), s%crystal%kpoints), source=0.0_dp)
     allocate (c(2*s%waves()))
     do k = 1, s%crystal%kpoints
-      do i = 1, bx_computed(size(s%band))
+      do i = 1, size(s%band)
         call s%basis%exact(s%spectra(k), s%spectra(k)%state(s%band(i)), c)
         index = int(k, c_int64_t)*s%crystal%bands + s%band(i)
         s%probe(:, k) = s%probe(:, k) + sign(1.0_dp, bx_uniform(bx_seed(s%run), index))*c

@@ -6,7 +6,7 @@ module npar_collectives
   use mpi_f08, only: MPI_Allgatherv, MPI_Allreduce, MPI_Alltoall, MPI_Alltoallv, MPI_Bcast, &
     MPI_Comm, MPI_Comm_rank, MPI_Comm_size, MPI_DOUBLE_PRECISION, MPI_IN_PLACE, MPI_Irecv, &
     MPI_Isend, MPI_Reduce_scatter, MPI_Request, MPI_STATUSES_IGNORE, MPI_SUM, MPI_Waitall
-  use bx_charges, only: bx_computed, bx_is_hollow
+  use bx_charges, only: bx_is_hollow
   use bx_harness, only: bx_region_read, bx_traffic_classes, bx_traffic_read, bx_traffic_t
   implicit none (type, external)
   private
@@ -19,8 +19,6 @@ module npar_collectives
   type :: traffic_t
     real(dp) :: messages = 0, bytes = 0
   end type traffic_t
-
-  type(traffic_t), public :: left_out !< of this rank, by a hollow run that charges its time
 
   interface operator(+)
     module procedure add_traffic
@@ -75,10 +73,12 @@ contains
       mine(size(values) + 1:) = 0
     end if
     call exchange(mine, chunks, theirs, chunks, comm, emulated)
-    if (.not. bx_is_hollow()) mine(:chunk) = sum(reshape(theirs, [chunk, ranks]), 2)
-    do r = 2, bx_computed(ranks)
-      mine((r - 1)*chunk + 1:r*chunk) = mine(:chunk)
-    end do
+    if (.not. bx_is_hollow()) then
+      mine(:chunk) = sum(reshape(theirs, [chunk, ranks]), 2)
+      do r = 2, ranks
+        mine((r - 1)*chunk + 1:r*chunk) = mine(:chunk)
+      end do
+    end if
     call exchange(mine, chunks, theirs, chunks, comm, emulated)
     if (.not. bx_is_hollow()) values = theirs(:size(values))
   end subroutine complete_interchange

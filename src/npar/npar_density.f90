@@ -2,8 +2,7 @@
 module npar_density
   use, intrinsic :: iso_c_binding, only: c_double_complex, dp => c_double
   use mpi_f08, only: MPI_Allreduce, MPI_DOUBLE_PRECISION, MPI_IN_PLACE, MPI_MAX
-  use bx_charges, only: bx_charge, bx_computed, bx_copy, bx_is_hollow, bx_is_simulated, &
-    by_all_threads
+  use bx_charges, only: bx_computes, bx_copy, bx_is_hollow, by_all_threads
   use bx_transpose, only: bx_planes, bx_transform, bx_way_forward
   use npar_collectives, only: sum_over
   use npar_hamiltonian, only: fill_field
@@ -36,12 +35,13 @@ contains
         call s%forward%mark_done()
       end if
       planes => bx_planes(s%fft, 0)
-      !$omp parallel do schedule(static)
-      do z = 1, bx_computed(s%fft%planes)
-        s%density_out(:, :, z) = s%density_out(:, :, z) + &
-                                 weight*(real(planes(:, :, z), dp)**2 + aimag(planes(:, :, z))**2)
-      end do
-      if (bx_is_simulated) call bx_charge(bx_copy, 24.0_dp*size(planes), by_all_threads)
+      if (bx_computes(bx_copy, 24.0_dp*size(planes), by_all_threads)) then
+        !$omp parallel do schedule(static)
+        do z = 1, s%fft%planes
+          s%density_out(:, :, z) = s%density_out(:, :, z) + &
+                                   weight*(real(planes(:, :, z), dp)**2 + aimag(planes(:, :, z))**2)
+        end do
+      end if
       call lap(s, phase_density)
     end do
   end subroutine add_density
@@ -74,7 +74,7 @@ contains
     integer :: x, y, z
     v = 0
     if (.not. s%crystal%hybrid) v = 2*depth*s%crystal%quantum()
-    do z = 1, bx_computed(s%fft%planes)
+    do z = 1, s%fft%planes
       do y = 1, s%crystal%grid(2)
         do x = 1, s%crystal%grid(1)
           place = real([x, y, s%fft%first_plane + z] - 1, dp)/s%crystal%grid
@@ -91,20 +91,19 @@ contains
     type(state_t), intent(inout) :: s
     real(dp) :: densest(1), gap
     densest = 0
-    if (bx_computed(size(s%density_exact)) > 0) densest = maxval(s%density_exact)
+    if (size(s%density_exact) > 0) densest = maxval(s%density_exact)
     call MPI_Allreduce(MPI_IN_PLACE, densest, 1, MPI_DOUBLE_PRECISION, MPI_MAX, s%team)
     gap = gap_above(s%spectra, s%occupied)
     s%strength = min(coupling*minval(s%crystal%quantum())/(2*s%occupied), gap/(2*densest(1)))
   end subroutine set_strength
 
-  !> Of the exact eigenstates, by one-dimensional sums; not set in a hollow run, where nobody
-  !> compares it.
+  !> Of the exact eigenstates, by one-dimensional sums.
   subroutine set_exact_density(s)
     type(state_t), intent(inout) :: s
     real(dp), allocatable :: line(:, :, :)
     integer :: k, n, q(3), y, z
-    if (.not. bx_is_hollow()) s%density_exact = 0
-    do k = 1, bx_computed(s%crystal%kpoints)
+    s%density_exact = 0
+    do k = 1, s%crystal%kpoints
       line = squares(s%spectra(k), s%crystal%grid)
       do n = 1, s%occupied
         q = s%spectra(k)%quantum(:, s%spectra(k)%state(n))

@@ -7,13 +7,13 @@
 ! that one transform carries two.
 module npar_exchange
   use, intrinsic :: iso_c_binding, only: c_double_complex, c_int, dp => c_double
-  use bx_charges, only: bx_charge, bx_copy, bx_is_hollow, bx_is_simulated, by_all_threads
+  use bx_charges, only: bx_charge, bx_copy, bx_is_hollow, by_all_threads
   use bx_transpose, only: bx_columns, bx_exchange_t, bx_fft_t, bx_free_fft, bx_make_fft, &
     bx_planes, bx_transform, bx_way_forward, bx_way_inverse
   use npar_collectives, only: broadcast, sum_over
   use npar_hamiltonian, only: fill_field, take_field
   use npar_model, only: exchange_mixing, pi
-  use npar_state, only: bands_of, dealt, flat, lap, phase_exchange, phase_redistribute, &
+  use npar_state, only: bands_of, first_of_each, flat, lap, phase_exchange, phase_redistribute, &
     phase_reduce, state_t
   implicit none (type, external)
   private
@@ -43,7 +43,7 @@ contains
     q = 2*s%crystal%quantum()
     xy = [(int(i, c_int), i=0, n(1)*n(2) - 1)]
     allocate (owner(size(xy)))
-    first = dealt(size(xy), s%ncore)
+    first = first_of_each(size(xy), s%ncore)
     do i = 0, s%ncore - 1
       owner(first(i) + 1:first(i + 1)) = int(i, c_int)
     end do
@@ -167,7 +167,7 @@ contains
         call s%pair%mark_done()
       end do
       ! of each point and two bands: the product, the kernel's, the sum
-      if (bx_is_simulated) call bx_charge(bx_copy, 88.0_dp*product(n)*twos, by_all_threads)
+      call bx_charge(bx_copy, 88.0_dp*product(n)*twos, by_all_threads)
     end subroutine add_pairs
 
   end subroutine apply_exchange

@@ -2,13 +2,12 @@
 module npar_hamiltonian
   use, intrinsic :: iso_c_binding, only: c_double_complex, c_loc, c_size_t, dp => c_double
   use bx_transpose, only: bx_apply, bx_columns
-  use bx_charges, only: bx_charge, bx_charge_products, bx_computed, bx_copy, bx_is_hollow, &
-    bx_is_simulated, by_all_threads
+  use bx_charges, only: bx_charge_products, bx_computes, bx_copy, bx_is_hollow, by_all_threads
   use npar_blas, only: dgemm, dgemv
   use npar_collectives, only: sum_over
   use npar_model, only: crystal_t, householder, most_channels
   use npar_state, only: bands_of, batch, flat, lap, npar_wipe, phase_kinetic, phase_nonlocal, &
-    phase_reduce, phase_zeroing, state_t, wiped
+    phase_reduce, phase_zeroing, state_t, wipe
   implicit none (type, external)
   private
   public :: choose_kpoint, apply_hamiltonian, fields_of, fields_of_groups, fill_field, take_field
@@ -53,14 +52,15 @@ contains
     real(dp), intent(inout), contiguous, target :: h(:, :)
     integer :: i
     if (s%knobs%zeroing) then
-      call wiped(s, flat(h))
+      call wipe(s, flat(h))
       call lap(s, phase_zeroing)
     end if
-    !$omp parallel do schedule(static)
-    do i = 1, bx_computed(size(c, 2))
-      h(:, i) = s%kinetic*c(:, i)
-    end do
-    if (bx_is_simulated) call bx_charge(bx_copy, 16.0_dp*size(c), by_all_threads)
+    if (bx_computes(bx_copy, 16.0_dp*size(c), by_all_threads)) then
+      !$omp parallel do schedule(static)
+      do i = 1, size(c, 2)
+        h(:, i) = s%kinetic*c(:, i)
+      end do
+    end if
     call lap(s, phase_kinetic)
     call add_local(s, c, h)
     call add_nonlocal(s, c, h)
@@ -93,28 +93,29 @@ contains
       count = min(batch, fields - first + 1)
       if (s%knobs%zeroing) call wipe_fields(s, count)
       if (.not. s%apply%is_simulated_now(s%team, s%ncore, count)) cycle
-      do i = 0, bx_computed(count) - 1
-        call fill_field(s, c, first + i, i)
-      end do
-      call charge_fields(s, count)
+      if (computes_fields(s, count)) then
+        do i = 0, count - 1
+          call fill_field(s, c, first + i, i)
+        end do
+      end if
       call lap(s, phase_kinetic)
       call bx_apply(s%exchange, count, s%potential)
-      do i = 0, bx_computed(count) - 1
-        call take_field(s, h, first + i, i, scale)
-      end do
-      call charge_fields(s, count)
+      if (computes_fields(s, count)) then
+        do i = 0, count - 1
+          call take_field(s, h, first + i, i, scale)
+        end do
+      end if
       call lap(s, phase_kinetic)
-      call s%apply%mark_done(count)
+      call s%apply%mark_done()
     end do
   end subroutine add_local
 
-  !> Charges fields whose columns are written, or read, on a simulated machine.
-  subroutine charge_fields(s, fields)
+  !> Charges fields whose columns are written, or read; whether they are to be.
+  logical function computes_fields(s, fields) result(computes)
     type(state_t), intent(in) :: s
     integer, intent(in) :: fields
-    if (.not. bx_is_simulated) return
-    call bx_charge(bx_copy, 16.0_dp*fields*s%fft%grid(3)*s%fft%columns, by_all_threads)
-  end subroutine charge_fields
+    computes = bx_computes(bx_copy, 16.0_dp*fields*s%fft%grid(3)*s%fft%columns, by_all_threads)
+  end function computes_fields
 
   !> Writes bands to the columns of a field of the transpose library.
   subroutine fill_field(s, c, field, band)
@@ -167,7 +168,7 @@ contains
     rows = size(s%beta, 1)
     bands = s%factor()*size(c, 2)
     if (s%knobs%zeroing) then
-      call wiped(s, flat(s%projection(:, :, 1)))
+      call wipe(s, flat(s%projection(:, :, 1)))
       call lap(s, phase_zeroing)
     end if
     if (s%crystal%gamma) then
@@ -212,9 +213,10 @@ contains
     n = s%crystal%projectors()
     rows = size(s%beta, 1)
     if (s%knobs%by_atom) then
+      if (.not. computes_by_atom(s, bands)) return
       height = max(1, s%waves())
-      if (bx_computed(n) > 0) s%projection(:, :, 1) = 0
-      do atom = 1, bx_computed(s%crystal%atoms)
+      s%projection(:, :, 1) = 0
+      do atom = 1, s%crystal%atoms
         first = s%crystal%projectors_before(atom) + 1
         do row = 1, rows, height
           do i = 1, bands
@@ -223,7 +225,6 @@ contains
           end do
         end do
       end do
-      call charge_by_atom(s, bands)
       return
     end if
     call dgemm("T", "N", n, bands, rows, 1.0_dp, s%beta, max(1, rows), c, max(1, rows), 0.0_dp, &
@@ -240,8 +241,9 @@ contains
     n = s%crystal%projectors()
     rows = size(s%beta, 1)
     if (s%knobs%by_atom) then
+      if (.not. computes_by_atom(s, bands)) return
       height = max(1, s%waves())
-      do atom = 1, bx_computed(s%crystal%atoms)
+      do atom = 1, s%crystal%atoms
         first = s%crystal%projectors_before(atom) + 1
         do row = 1, rows, height
           do i = 1, bands
@@ -251,28 +253,28 @@ contains
           end do
         end do
       end do
-      call charge_by_atom(s, bands)
       return
     end if
     call dgemm("N", "N", rows, bands, n, 1.0_dp, s%beta, max(1, rows), s%projection(1, 1, 2), n, &
                factor, h, max(1, rows))
   end subroutine expand
 
-  !> Charges products of each atom's projectors and each of so many real bands, where no product is
-  !> computed.
-  subroutine charge_by_atom(s, bands)
+  !> Whether products of each atom's projectors and each of so many real bands are computed; if not,
+  !> they are charged.
+  logical function computes_by_atom(s, bands) result(computes)
     type(state_t), intent(in) :: s
     integer, intent(in) :: bands
     real(dp) :: entries
     integer :: atoms(2), kind, parts
-    if (.not. (bx_is_hollow() .and. bx_is_simulated)) return
+    computes = .not. bx_is_hollow()
+    if (computes) return
     parts = merge(2, 1, s%crystal%gamma)
     atoms = s%crystal%atoms_of_kinds(s%crystal%atoms)
     do kind = 1, size(atoms)
       entries = real(s%waves(), dp)*s%crystal%channels(kind)
       call bx_charge_products(2*entries, 8*entries, real(bands, dp)*parts*atoms(kind))
     end do
-  end subroutine charge_by_atom
+  end function computes_by_atom
 
   !> With --zeroing, sets the fields of a plan to 0.
   subroutine wipe_fields(s, count)

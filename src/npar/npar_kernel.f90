@@ -18,13 +18,14 @@ module npar_kernel
   use npar_cases, only: cases, number
   use npar_check, only: check_exchange, check_orthonormality, check_step, note_density
   use npar_checkpoint, only: write_checkpoint
-  use npar_collectives, only: left_out, traffic_so_far, traffic_t, operator(+), operator(*)
+  use npar_collectives, only: traffic_so_far, traffic_t, operator(+), operator(*)
   use npar_exchange, only: free_pair_ffts, make_pair_ffts, pair_ffts_t
   use npar_launch, only: accuracy, base_npar, compared, crystal, driver_with, exchanges_alone, &
     given, is_near, knobs_of, list_methods, methods, occupied, ranks, run, state_of, &
     states, why_not, world
   use npar_matrix, only: most_bands
   use npar_paw, only: idle_ranks
+  use npar_sampling, only: left_out
   use npar_scf, only: evaluate, exchange_step, free_state, scf_step, start_state
   use npar_setup, only: nodes_of_team, predicted, set_up
   use npar_state, only: exchange_by, knobs_t, phase_names, state_t
@@ -338,8 +339,9 @@ contains
     type(c_ptr), value :: address
     integer(c_size_t), value :: method, point
     type(state_t), pointer :: s
+    logical :: hollow_before
     s => prepared(int(method) + 1)
-    call bx_hollow_messages(.true.)
+    hollow_before = bx_hollow_messages(.true._c_bool)
     if (given%split == 2) return
     call start_state(s, bx_seed(run), given%noise)
     if (.not. bx_is_hollow()) call note_density(s)
@@ -366,8 +368,9 @@ contains
     integer(c_size_t), value :: method, point
     type(state_t), pointer :: s
     type(traffic_t) :: expected
+    logical :: hollow_before
     s => states(state_of(int(method) + 1))
-    call bx_hollow_messages(.false.)
+    hollow_before = bx_hollow_messages(.false._c_bool)
     if (bx_is_hollow()) then
       if (exchanges_alone()) then
         expected = traffic_of_exchange_step(s, ffts)

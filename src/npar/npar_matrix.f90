@@ -6,13 +6,12 @@
 module npar_matrix
   use, intrinsic :: iso_c_binding, only: c_associated, c_bool, c_char, c_double, c_f_pointer, &
     c_int, c_loc, c_null_char, c_null_ptr, c_ptr, c_size_t, dp => c_double
-  use omp_lib, only: omp_get_wtime
   use mpi_f08, only: MPI_Comm, MPI_Comm_rank, MPI_Comm_size
-  use bx_charges, only: bx_charge_seconds, bx_computed, bx_is_sampled, bx_is_simulated, &
-    bx_synchronise
+  use bx_charges, only: bx_is_hollow, bx_is_sampled
   use bx_harness, only: bx_region_enter, bx_region_leave, bx_string_at
-  use npar_collectives, only: gather_parts, left_out, sum_over, sum_parts, traffic_of_exchange, &
-    traffic_of_sum, traffic_so_far, traffic_t, operator(+), operator(*)
+  use npar_collectives, only: gather_parts, sum_over, sum_parts, traffic_of_exchange, &
+    traffic_of_sum, traffic_t, operator(+), operator(*)
+  use npar_sampling, only: part_t
   implicit none (type, external)
   private
   public :: driver_of, libraries, matrix_bytes, matrix_t, most_bands, why_no_driver
@@ -39,9 +38,8 @@ module npar_matrix
     real(dp), pointer, contiguous :: vectors(:) => null() !< the same of the eigenvectors
     real(dp), pointer, contiguous, private :: whole(:, :) => null() !< (f n, width) a panel
     real(dp), allocatable, private :: packed(:) !< the same, rank by rank
-    real(dp), private :: held = 0 !< bytes without workspace
-    real(dp), private :: since = 0 !< s: the begin of a panel that is sampled
-    type(traffic_t), private :: sent !< until then
+    real(dp), private :: own_bytes = 0 !< without workspace
+    type(part_t), private :: sample !< the panel that is simulated where parts are sampled
   contains
     procedure :: create
     procedure :: destroy
@@ -57,7 +55,7 @@ module npar_matrix
     procedure :: subtract_unit
     procedure :: traffic_of_panels
     procedure, private :: counts
-    procedure, private :: deal
+    procedure, private :: repack
   end type matrix_t
 
   interface
@@ -92,11 +90,11 @@ module npar_matrix
       real(c_double) :: bytes
     end function npar_matrix_bytes
 
-    function npar_matrix_solve(matrix, w, vectors, asked) result(info) bind(C)
+    function npar_matrix_solve(matrix, w, vectors, workspace) result(info) bind(C)
       import :: c_double, c_int, c_ptr
       implicit none (type, external)
       type(c_ptr), value :: matrix
-      real(c_double), intent(out) :: w(*), asked
+      real(c_double), intent(out) :: w(*), workspace
       type(c_ptr), intent(out) :: vectors
       integer(c_int) :: info
     end function npar_matrix_solve
@@ -118,10 +116,10 @@ module npar_matrix
 contains
 
   !> The driver of a library: the one asked for if it is the library's, else the usual one.
-  pure character(16) function driver_of(library, asked) result(driver)
-    character(*), intent(in) :: library, asked
+  pure character(16) function driver_of(library, requested) result(driver)
+    character(*), intent(in) :: library, requested
     driver = usual(findloc(libraries, library, 1))
-    if (asked(:min(2, len(asked))) == driver(:2)) driver = asked
+    if (requested(:min(2, len(requested))) == driver(:2)) driver = requested
   end function driver_of
 
   !> The reason why a driver cannot solve a matrix of size n on so many ranks; "" if it can.
@@ -179,16 +177,16 @@ contains
     call c_f_pointer(part, self%part, [f*shape(1)*shape(2)])
     self%vectors => self%part
     self%alone = driver == "lapack"
-    self%held = 8.0_dp*size(self%part)
+    self%own_bytes = 8.0_dp*size(self%part)
     self%width = n
     self%panels = 1
     if (.not. self%alone) then
       self%width = panel_width(n, self%block, self%ranks)
       self%panels = (n + self%width - 1)/self%width
       allocate (self%whole(f*n, self%width), self%packed(f*n*self%width))
-      self%held = 2*self%held + 16.0_dp*size(self%whole)
+      self%own_bytes = 2*self%own_bytes + 16.0_dp*size(self%whole)
     end if
-    self%bytes = self%held
+    self%bytes = self%own_bytes
   end subroutine create
 
   !> Frees it.  Collective.
@@ -216,7 +214,7 @@ contains
     last = min(self%n, j*self%width)
   end function last
 
-  !> First and last panel to compute: all; where parts are sampled the one in the middle.
+  !> First and last panel to compute: all; where parts are sampled, the one in the middle.
   function sampled(self) result(ends)
     class(matrix_t), intent(inout) :: self
     integer :: ends(2)
@@ -229,18 +227,13 @@ contains
     class(matrix_t), intent(inout) :: self
     integer, intent(in) :: j
     logical, intent(in) :: begins
-    type(traffic_t) :: sent
-    real(dp) :: others
     if (.not. bx_is_sampled() .or. self%panels == 1) return
     if (begins) then
-      call bx_synchronise(self%comm%MPI_VAL)
-      self%since = omp_get_wtime()
-      self%sent = traffic_so_far()
-    else if (bx_is_simulated) then
-      others = real(self%n, dp)/(self%last(j) - self%first(j) + 1) - 1
-      call bx_charge_seconds(others*(omp_get_wtime() - self%since))
-      sent = traffic_so_far() + self%sent*(-1)
-      left_out = left_out + traffic_t(sent%messages*(self%panels - 1), sent%bytes*others)
+      call self%sample%begins(self%comm)
+    else
+      call self%sample%mark_done()
+      call self%sample%charge(real(self%n, dp)/(self%last(j) - self%first(j) + 1) - 1, &
+                              real(self%panels - 1, dp))
     end if
   end subroutine charge_others
 
@@ -268,7 +261,7 @@ contains
     else
       parts = self%counts(j)
       at = place(self, j)
-      call self%deal(j, .false.)
+      call self%repack(j, .false.)
       call sum_parts(self%packed(:sum(parts)), parts, self%part(at + 1:at + parts(self%rank)), &
                      self%comm, emulated)
     end if
@@ -291,7 +284,7 @@ contains
       at = place(self, j)
       call gather_parts(parts_of(at + 1:at + parts(self%rank)), self%packed(:sum(parts)), parts, &
                         self%comm, emulated)
-      call self%deal(j, .true.)
+      call self%repack(j, .true.)
       columns => self%panel(j)
     end if
   end function gather_panel
@@ -333,14 +326,15 @@ contains
   end function owned
 
   !> Puts a panel's numbers rank by rank into `packed`, or back into `whole`.
-  subroutine deal(self, j, back)
+  subroutine repack(self, j, back)
     class(matrix_t), intent(inout) :: self
     integer, intent(in) :: j
     logical, intent(in) :: back
     integer :: r, column, c, row, at, from, length
+    if (bx_is_hollow()) return
     at = 0
     do r = 0, self%ranks - 1
-      do column = self%first(j), self%first(j) - 1 + bx_computed(self%last(j) - self%first(j) + 1)
+      do column = self%first(j), self%last(j)
         if (mod((column - 1)/self%block, self%grid_columns) /= r/self%grid_rows) cycle
         c = column - self%first(j) + 1
         do row = mod(r, self%grid_rows)*self%block, self%n - 1, self%grid_rows*self%block
@@ -355,7 +349,7 @@ contains
         end do
       end do
     end do
-  end subroutine deal
+  end subroutine repack
 
   !> Solves the matrix, which is lost; eigenvalues(n) ascend.  `solved` is false if the library
   !> failed.  Collective.
@@ -364,13 +358,13 @@ contains
     real(dp), intent(out), contiguous :: eigenvalues(:)
     logical, intent(out) :: solved
     type(c_ptr) :: vectors
-    real(dp) :: asked
+    real(dp) :: workspace
     if (.not. self%alone) call bx_region_enter(merge("ELPA     ", "ScaLAPACK", &
                                                      self%driver(:4) == "elpa"))
-    solved = npar_matrix_solve(self%self, eigenvalues, vectors, asked) == 0
+    solved = npar_matrix_solve(self%self, eigenvalues, vectors, workspace) == 0
     if (.not. self%alone) call bx_region_leave()
     call c_f_pointer(vectors, self%vectors, [size(self%part)])
-    self%bytes = merge(self%held + asked, -1.0_dp, asked >= 0) ! not told: a NaN
+    self%bytes = merge(self%own_bytes + workspace, -1.0_dp, workspace >= 0) ! not told: a NaN
   end subroutine solve
 
   !> Replaces the upper triangle by Cholesky's factor; `factored` is false if there is none.

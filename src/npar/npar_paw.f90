@@ -8,10 +8,10 @@
 module npar_paw
   use, intrinsic :: iso_c_binding, only: dp => c_double
   use bx_harness, only: bx_largest
-  use bx_charges, only: bx_algebra, bx_charge, bx_is_hollow, bx_is_simulated, by_all_threads
+  use bx_charges, only: bx_algebra, bx_computes, bx_is_hollow, by_all_threads
   use npar_collectives, only: sum_over
   use npar_model, only: crystal_t, householder, most_channels, pi
-  use npar_state, only: lap, phase_paw, phase_paw_sum, phase_zeroing, state_t, wiped
+  use npar_state, only: lap, phase_paw, phase_paw_sum, phase_zeroing, state_t, wipe
   implicit none (type, external)
   private
   public :: sum_one_centre_terms, exact_one_centre_terms, one_centre_error, idle_ranks
@@ -34,20 +34,17 @@ contains
     integer :: atom, channels, first
     if (.not. (bx_is_hollow() .or. allocated(node))) call gauss_rule(points, node, weight)
     vector(1:size(s%d)) => s%d
-    call wiped(s, vector)
+    call wipe(s, vector)
     call lap(s, phase_zeroing)
     if (.not. bx_is_hollow()) s%d = 0
     s%squares = 0
     do atom = 1 + s%rank, s%crystal%atoms, s%ranks
       channels = s%crystal%channels_of(atom)
       first = s%crystal%projectors_before(atom)
-      if (.not. bx_is_hollow()) then
+      if (bx_computes(bx_algebra, 2.0_dp*channels*(channels + 6)*points, by_all_threads)) then
         call integrate(householder(atom, channels), &
                        s%spectra(1)%shift(first + 1:first + channels), node, weight, &
                        s%d(:channels, :channels, atom), s%squares)
-      end if
-      if (bx_is_simulated) then
-        call bx_charge(bx_algebra, 2.0_dp*channels*(channels + 6)*points, by_all_threads)
       end if
     end do
     call lap(s, phase_paw)

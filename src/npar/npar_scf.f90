@@ -2,11 +2,12 @@
 module npar_scf
   use, intrinsic :: iso_c_binding, only: c_int, c_int64_t, dp => c_double
   use mpi_f08, only: MPI_Comm_free, MPI_Comm_rank, MPI_Comm_size, MPI_Comm_split
-  use bx_charges, only: bx_computed, bx_is_hollow, bx_is_sampled, bx_synchronise
+  use bx_charges, only: bx_is_hollow, bx_is_sampled, bx_synchronise
   use bx_harness, only: bx_largest, bx_uniform
   use bx_transpose, only: bx_free_fft, bx_make_fft
   use npar_basis, only: make_basis
   use npar_check, only: set_probe
+  use npar_collectives, only: sum_over
   use npar_density, only: add_density, finish_density, set_exact_density, set_ionic_potential, &
     set_potential
   use npar_exchange, only: apply_exchange, exchange_energy, pair_ffts_t
@@ -87,7 +88,7 @@ contains
     waves = s%waves()
     mine = size(s%band)
     here = s%height
-    allocate (s%kinetic(2*waves), s%beta(2*waves/s%factor(), bx_computed(s%crystal%projectors())))
+    allocate (s%kinetic(2*waves), s%beta(2*waves/s%factor(), s%crystal%projectors()))
     allocate (s%parts(merge(0, waves, s%crystal%gamma), merge(0, 2*mine, s%crystal%gamma)))
     allocate (s%d(most_channels, most_channels, s%crystal%atoms))
     allocate (s%psi(2*waves, mine, s%crystal%kpoints), s%h(2*waves, mine))
@@ -105,12 +106,24 @@ contains
     nz = s%fft%planes
     allocate (s%potential(nx, ny, nz), s%ionic(nx, ny, nz), s%density(nx, ny, nz), &
               s%density_out(nx, ny, nz), s%density_exact(nx, ny, nz))
+    if (bx_is_hollow()) then ! nobody looks at the answer
+      call first_messages(s)
+      return
+    end if
     call set_ionic_potential(s)
     call set_exact_density(s)
     call set_probe(s)
-    if (bx_is_hollow()) return ! nobody looks at it
     s%d_exact = exact_one_centre_terms(s%crystal, s%spectra(1)%shift)
   end subroutine make_state
+
+  !> The first messages of a communicator carry data, as SimGrid needs them.  Collective.
+  subroutine first_messages(s)
+    type(state_t), intent(in) :: s
+    real(dp) :: nothing(1)
+    nothing = 0
+    call sum_over(nothing, s%team, .false.)
+    call sum_over(nothing, s%across, .false.)
+  end subroutine first_messages
 
   !> Frees what make_state has allocated.  Collective.
   subroutine free_state(s)
@@ -139,7 +152,8 @@ contains
     do k = 1, s%crystal%kpoints
       call choose_kpoint(s, k)
       s%energy(:, k) = s%spectra(k)%energy(:s%crystal%bands)
-      do i = 1, bx_computed(size(s%band))
+      do i = 1, size(s%band)
+        if (bx_is_hollow()) exit ! no memory is touched for what is not multiplied
         associate (c => s%psi(:, i, k))
           call s%basis%exact(s%spectra(k), s%spectra(k)%state(s%band(i)), c)
           do n = 1, s%waves()

@@ -12,20 +12,17 @@
 module npar_state
   use, intrinsic :: iso_c_binding, only: c_loc, c_null_ptr, c_ptr, c_size_t, &
     dp => c_double
-  use omp_lib, only: omp_get_wtime
   use mpi_f08, only: MPI_Comm
-  use bx_charges, only: bx_charge_seconds, bx_is_hollow, bx_is_sampled, bx_is_simulated, &
-    bx_synchronise
   use bx_harness, only: bx_lap
   use bx_transpose, only: bx_exchange_t, bx_fft_t
   use npar_basis, only: basis_t
-  use npar_collectives, only: left_out, traffic_so_far, traffic_t, operator(+), operator(*)
   use npar_matrix, only: matrix_t
   use npar_model, only: crystal_t, spectrum_t
+  use npar_sampling, only: part_t
   implicit none (type, external)
   private
-  public :: knobs_t, state_t, lap, npar_wipe, wiped, flat, exchange_by
-  public :: bands_of, dealt
+  public :: knobs_t, state_t, lap, npar_wipe, wipe, flat, exchange_by
+  public :: bands_of, first_of_each
 
   character(*), parameter, public :: phase_names(*) = [character(16) :: &
     "fft1d", "pack", "exchange", "unpack", "fft2d", "kinetic", "nonlocal", "redistribute", &
@@ -47,17 +44,6 @@ module npar_state
     character(16) :: linear_algebra = "lapack" !< library of the matrices between bands
     character(16) :: transpose = "alltoallv"
   end type knobs_t
-
-  !> A transform or sum that always takes as long.  A hollow run of a team of one rank
-  !> computes the first, and charges its time for the others.  So does a team of several ranks where
-  !> parts are sampled; its ranks begin together.
-  type :: part_t
-    real(dp), private :: seconds = -1, begin = 0 !< seconds: of one thing
-    type(traffic_t), private :: sent !< likewise; since the begin
-  contains
-    procedure :: is_simulated_now
-    procedure :: mark_done
-  end type part_t
 
   !> The state of one choice of NPAR; shapes in comments, reals unless said otherwise.
   type :: state_t
@@ -127,41 +113,6 @@ module npar_state
 
 contains
 
-  !> Whether a part of a team of so many ranks is to be computed; `mark_done` is called after it.
-  !> If not, its time was charged.  Both take the number of equal things, 1 by default.
-  logical function is_simulated_now(self, team, ranks, things)
-    class(part_t), intent(inout) :: self
-    type(MPI_Comm), intent(in) :: team
-    integer, intent(in) :: ranks
-    integer, intent(in), optional :: things
-    integer :: count
-    count = 1
-    if (present(things)) count = things
-    is_simulated_now = .true.
-    if (.not. merge(bx_is_sampled(), bx_is_hollow(), ranks > 1)) return
-    is_simulated_now = self%seconds < 0
-    if (is_simulated_now) then
-      call bx_synchronise(team%MPI_VAL)
-      self%begin = omp_get_wtime()
-      self%sent = traffic_so_far()
-    else if (bx_is_simulated) then
-      call bx_charge_seconds(count*self%seconds)
-      left_out = left_out + self%sent*real(count, dp)
-    end if
-  end function is_simulated_now
-
-  !> Keeps the time of a part since `is_simulated_now`.
-  subroutine mark_done(self, things)
-    class(part_t), intent(inout) :: self
-    integer, intent(in), optional :: things
-    integer :: count
-    count = 1
-    if (present(things)) count = things
-    if (.not. bx_is_hollow()) return
-    self%seconds = (omp_get_wtime() - self%begin)/count
-    self%sent = (traffic_so_far() + self%sent*(-1))*(1.0_dp/count)
-  end subroutine mark_done
-
   !> Sets what the transforms exchange by, for a method; forgets the times of all parts.
   subroutine exchange_by(s, exchange)
     type(state_t), intent(inout) :: s
@@ -194,11 +145,11 @@ contains
   end function bands_of
 
   !> First thing of each part, (0:parts) from 0, where `things` are shared as evenly as possible.
-  pure function dealt(things, parts) result(first)
+  pure function first_of_each(things, parts) result(first)
     integer, intent(in) :: things, parts
     integer :: first(0:parts), i
     first = [(things/parts*i + min(i, mod(things, parts)), i=0, parts)]
-  end function dealt
+  end function first_of_each
 
   !> Adds the time since the last lap to a phase (phase_...).
   subroutine lap(s, phase)
@@ -208,13 +159,13 @@ contains
   end subroutine lap
 
   !> With --zeroing, sets an array to 0 that is about to be overwritten.
-  subroutine wiped(s, array)
+  subroutine wipe(s, array)
     type(state_t), intent(in) :: s
     real(dp), intent(inout), target, contiguous :: array(:)
     if (s%knobs%zeroing .and. size(array) > 0) then
       call npar_wipe(c_loc(array), 8_c_size_t*size(array, kind=c_size_t))
     end if
-  end subroutine wiped
+  end subroutine wipe
 
   !> A matrix as one vector.
   function flat(matrix) result(vector)

@@ -7,12 +7,11 @@
 module npar_subspace
   use, intrinsic :: iso_c_binding, only: c_int, dp => c_double
   use bx_harness, only: bx_largest
-  use bx_charges, only: bx_charge, bx_computed, bx_copy, bx_is_hollow, bx_is_simulated, &
-    by_one_thread
+  use bx_charges, only: bx_computes, bx_copy, bx_is_hollow, by_one_thread
   use npar_blas, only: dgemm, dsyrk, dtrsm, zgemm, zherk, ztrsm
   use npar_collectives, only: exchange
   use npar_state, only: bands_of, flat, lap, phase_diagonalise, phase_redistribute, phase_reduce, &
-    phase_rotate, phase_subspace, phase_zeroing, state_t, wiped
+    phase_rotate, phase_subspace, phase_zeroing, state_t, wipe
   implicit none (type, external)
   private
   public :: diagonalise_subspace, orthonormalise, orthonormality_error
@@ -50,28 +49,29 @@ contains
     end if
     if (.not. s%move(merge(2, 1, back))%is_simulated_now(s%across, s%npar)) return
     if (s%knobs%zeroing) then
-      call wiped(s, s%buffer)
-      if (.not. back) call wiped(s, flat(wide))
+      call wipe(s, s%buffer)
+      if (.not. back) call wipe(s, flat(wide))
       call lap(s, phase_zeroing)
     end if
     of_narrow = 2*s%height*size(narrow, 2)
     of_wide = [(2*s%height*bands_of(s%crystal%bands, s%npar, g), g=0, s%npar - 1)]
     if (back) call exchange(flat(wide), of_wide, s%buffer, of_narrow, s%across, s%knobs%emulated)
-    at = 0
-    do g = 0, s%npar - 1
-      rows = filled(s, g)
-      before = 2*s%height*g
-      do i = 1, bx_computed(size(narrow, 2))
-        if (back) then
-          narrow(before + 1:before + rows, i) = s%buffer(at + 1:at + rows)
-        else
-          s%buffer(at + 1:at + rows) = narrow(before + 1:before + rows, i)
-          s%buffer(at + rows + 1:at + 2*s%height) = 0
-        end if
-        at = at + 2*s%height
+    if (bx_computes(bx_copy, 8.0_dp*size(s%buffer), by_one_thread)) then
+      at = 0
+      do g = 0, s%npar - 1
+        rows = filled(s, g)
+        before = 2*s%height*g
+        do i = 1, size(narrow, 2)
+          if (back) then
+            narrow(before + 1:before + rows, i) = s%buffer(at + 1:at + rows)
+          else
+            s%buffer(at + 1:at + rows) = narrow(before + 1:before + rows, i)
+            s%buffer(at + rows + 1:at + 2*s%height) = 0
+          end if
+          at = at + 2*s%height
+        end do
       end do
-    end do
-    if (bx_is_simulated) call bx_charge(bx_copy, 8.0_dp*size(s%buffer), by_one_thread)
+    end if
     if (.not. back) call exchange(s%buffer, of_narrow, flat(wide), of_wide, s%across, &
                                   s%knobs%emulated)
     call s%move(merge(2, 1, back))%mark_done()
@@ -94,7 +94,7 @@ contains
       before = s%matrix%first(j) - 1
       columns = size(panel, 2)
       if (s%knobs%zeroing) then
-        call wiped(s, flat(panel))
+        call wipe(s, flat(panel))
         call lap(s, phase_zeroing)
       end if
       if (present(b)) then
@@ -168,8 +168,8 @@ contains
     real(dp), pointer, contiguous :: vectors(:, :)
     integer :: ends(2), j, g, n, at, columns, first
     if (s%knobs%zeroing) then
-      call wiped(s, flat(s%spare))
-      call wiped(s, flat(s%spare_h))
+      call wipe(s, flat(s%spare))
+      call wipe(s, flat(s%spare_h))
       call lap(s, phase_zeroing)
     end if
     ends = s%matrix%sampled()

@@ -10,7 +10,7 @@ module npar_traffic
   use npar_exchange, only: pair_ffts_t
   use npar_hamiltonian, only: fields_of, fields_of_groups
   use npar_model, only: most_channels
-  use npar_state, only: bands_of, dealt, state_t
+  use npar_state, only: bands_of, first_of_each, state_t
   implicit none (type, external)
   private
   public :: all_traffic, traffic_of_exchange_step, traffic_of_step, traffic_since
@@ -46,7 +46,7 @@ contains
             + back*fields_of(s%crystal, bands_of(s%crystal%bands, s%npar, s%group))
     total = of_all_teams(s, total)
     if (s%npar == 1) return
-    planes = dealt(s%crystal%grid(3), s%ncore)
+    planes = first_of_each(s%crystal%grid(3), s%ncore)
     do member = 0, s%ncore - 1
       basis = make_basis(s%crystal, s%ncore, member)
       do group = 0, s%npar - 1
@@ -127,7 +127,7 @@ contains
     type(state_t), intent(in) :: s
     integer :: member, planes(0:s%ncore)
     traffic = traffic_t(0.0_dp, 0.0_dp)
-    planes = dealt(s%crystal%grid(3), s%ncore)
+    planes = first_of_each(s%crystal%grid(3), s%ncore)
     do member = 0, s%ncore - 1
       traffic = traffic + traffic_of_sum(s%crystal%grid(1)*s%crystal%grid(2) &
                                          *(planes(member + 1) - planes(member)), s%npar, &

@@ -2,7 +2,7 @@
 module npar_update
   use, intrinsic :: iso_c_binding, only: dp => c_double
   use bx_harness, only: bx_largest
-  use bx_charges, only: bx_charge, bx_computed, bx_copy, bx_is_simulated, by_all_threads
+  use bx_charges, only: bx_charge, bx_copy, bx_is_hollow, by_all_threads
   use npar_collectives, only: sum_over
   use npar_hamiltonian, only: apply_hamiltonian
   use npar_state, only: flat, lap, phase_reduce, phase_update, state_t
@@ -22,7 +22,7 @@ contains
     real(dp) :: energy(size(psi, 2)), quantum
     integer :: bands, i
     quantum = minval(s%crystal%quantum()) ! a constant wave has no kinetic energy
-    bands = bx_computed(size(psi, 2))
+    bands = merge(0, size(psi, 2), bx_is_hollow()) ! to be computed
     !$omp parallel do schedule(static)
     do i = 1, bands
       sums(:, i) = [dot_product(psi(:, i), psi(:, i)), dot_product(psi(:, i), h(:, i)), &
@@ -35,7 +35,7 @@ contains
       s%p(:, i) = preconditioner(s%kinetic, max(sums(3, i)/sums(1, i), quantum)) &
                   *(h(:, i) - energy(i)*psi(:, i))
     end do
-    if (bx_is_simulated) call bx_charge(bx_copy, 40.0_dp*size(psi), by_all_threads)
+    call bx_charge(bx_copy, 40.0_dp*size(psi), by_all_threads)
     call lap(s, phase_update)
     call apply_hamiltonian(s, s%p, s%hp)
     !$omp parallel do schedule(static)
@@ -50,7 +50,7 @@ contains
       call add(-sums(2:3, i)/sums(1, i), s%p(:, i), psi(:, i))
       call add(-sums(2:3, i)/sums(1, i), s%hp(:, i), h(:, i))
     end do
-    if (bx_is_simulated) call bx_charge(bx_copy, 64.0_dp*size(psi), by_all_threads)
+    call bx_charge(bx_copy, 64.0_dp*size(psi), by_all_threads)
     call lap(s, phase_update)
   end subroutine update_bands
 

@@ -50,13 +50,11 @@ void bx_io_forget(bx_io *io, const char *path)
     close(file);
 }
 
-bool bx_io_shows_unsynced(const bx_io *io)
+bool bx_io_shows_unsynced(const char *path)
 {
     enum { BYTES = 1 << 18 };
     static const char bytes[BYTES];
-    char path[PATH_MAX];
     double pages = 0, unsynced = 0, synced = 1;
-    bx_io_name(io, path, "probe", 0);
     int file = open(path, O_RDWR | O_CREAT | O_TRUNC, 0666);
     if (file < 0) return false;
     if (write(file, bytes, BYTES) == BYTES) unsynced = drop(file, &pages);

@@ -104,5 +104,6 @@ void bx_io_remove_common(bx_io *io);
 /* Drops a file that is on disk from this node's memory, and counts which of its pages stay. */
 void bx_io_forget(bx_io *io, const char *path);
 /* Whether the pages of a file that are not on disk stay then, and no other: not in a file system in
- * memory, and not where pages are kept elsewhere.  Local. */
-bool bx_io_shows_unsynced(const bx_io *io);
+ * memory, and not where pages are kept elsewhere.  Tries it with a file `path`, which is new.
+ * Local. */
+bool bx_io_shows_unsynced(const char *path);

@@ -143,7 +143,9 @@ static int setup(bx_run *run, void **address)
     if (code != BX_OK) return code;
     code = bx_folder_create(run, &place, bytes, io->folder, sizeof io->folder);
     if (code != BX_OK) return code;
-    if (io->rank == 0) io->shows_unsynced = bx_io_shows_unsynced(io);
+    char path[PATH_MAX];
+    bx_io_name(io, path, "probe", 0);
+    if (io->rank == 0) io->shows_unsynced = bx_io_shows_unsynced(path);
     MPI_Bcast(&io->shows_unsynced, 1, MPI_C_BOOL, 0, io->comm);
     io->mine = bx_memory_alloc((size_t)io->words, sizeof *io->mine);
     io->read = bx_memory_alloc((size_t)io->room, sizeof *io->read);

@@ -87,6 +87,13 @@ static void *rb;
 
 #include "profile.def"
 
+COLLECTIVE(Alltoallw, alltoallw,
+           (CBUF b, INTS n, INTS d, const TYPE *t, BUF rb, INTS rn, INTS rd, const TYPE *rt,
+            COMM comm),
+           (b, n, d, t, rb, rn, rd, rt, comm), )
+COLLECTIVE(Neighbor_alltoallv, neighbor_alltoallv,
+           (CBUF b, INTS n, INTS d, TYPE t, BUF rb, INTS rn, INTS rd, TYPE rt, COMM comm),
+           (b, n, d, t, rb, rn, rd, rt, comm), )
 P2P(Send_init, send_init, ISEND, )
 P2P(Recv_init, recv_init, (BUF b, INT n, TYPE t, INT peer, INT tag, COMM comm, REQUEST q),
     (b, n, t, peer, tag, comm, q), )
@@ -96,4 +103,15 @@ P2P(Win_create, win_create, (BUF b, AINT n, INT unit, MPI_Info info, COMM comm, 
 P2P(Allreduce_init, allreduce_init,
     (CBUF b, BUF rb, INT n, TYPE t, OP op, COMM comm, MPI_Info info, REQUEST q),
     (b, rb, n, t, op, comm, info, q), )
+P2P(Alltoallv_init, alltoallv_init,
+    (CBUF b, INTS n, INTS d, TYPE t, BUF rb, INTS rn, INTS rd, TYPE rt, COMM comm, MPI_Info info,
+     REQUEST q),
+    (b, n, d, t, rb, rn, rd, rt, comm, info, q), )
+P2P(Psend_init, psend_init,
+    (CBUF b, INT parts, MPI_Count n, TYPE t, INT peer, INT tag, COMM comm, MPI_Info info,
+     REQUEST q),
+    (b, parts, n, t, peer, tag, comm, info, q), )
+P2P(Precv_init, precv_init,
+    (BUF b, INT parts, MPI_Count n, TYPE t, INT peer, INT tag, COMM comm, MPI_Info info, REQUEST q),
+    (b, parts, n, t, peer, tag, comm, info, q), )
 #endif

@@ -7,7 +7,9 @@
  *                 or a seed, at random between the two
  *   FAKE_FIRST    the first device that is visible to this process (0)
  *   FAKE_FREE     bytes that a device has free (2^30)
- *   FAKE_FAIL     a function that fails; "driver": there is none */
+ *   FAKE_FAIL     a function that fails; "driver": there is none
+ *
+ * It is the compiler of what runs on a device, too, which it has compiled before. */
 /* clang-format on */
 #include "fake_device.h"
 
@@ -20,21 +22,41 @@
 
 #ifdef FAKE_HIP
 #define NAME(name) hip##name
+#define DRIVER(name) hip##name
+#define LAUNCH hipModuleLaunchKernel
+#define COMPILER(name) hiprtc##name
+#define CODE(name) hiprtcGetCode##name
 #else
 #define NAME(name) cuda##name
+#define DRIVER(name) cu##name
+#define LAUNCH cuLaunchKernel
+#define COMPILER(name) nvrtc##name
+#define CODE(name) nvrtcGetCUBIN##name
 #define FAKE_HIP 0
 #endif
 /* Errors, and types of memory: HIP 5 has others. */
 enum { INVALID = 1, NO_MEMORY = 2, OLD_DRIVER = 35, NO_DEVICE = 100, NOT_READY = 600, ASKED = 700 };
 enum { OF_HOST = FAKE_HIP == 5 ? 0 : 1, OF_DEVICE = FAKE_HIP == 5 ? 1 : 2 };
-enum { PAGE = 65536, MOST_BUFFERS = 64, MOST_WORK = 4096, UUID = 256 };
+enum { PAGE = 65536, MOST_BUFFERS = 256, MOST_WORK = 4096, UUID = 256 };
 
 typedef struct {
     void *to;
     const void *from; /* NULL: fill with `byte` */
     int byte;
-    size_t bytes;
+    size_t bytes; /* 0: a move of `count` elements */
+    const int *to_index, *from_index;
+    unsigned long long count;
 } work;
+
+static struct {
+    unsigned x;
+} blockIdx, threadIdx;
+static const struct {
+    unsigned x;
+} blockDim = {256};
+#define BX_DEVICE_SOURCE(...) __VA_ARGS__
+#define BX_DEVICE_FUNCTION static
+#include "device_move.h"
 
 static struct {
     int device;
@@ -73,6 +95,13 @@ static void do_first(int count)
     if (count > fake.queued) count = fake.queued;
     for (int i = 0; i < count; i++) {
         work *w = &fake.queue[i];
+        for (unsigned long long k = 0; k < w->count; k++) {
+            blockIdx.x = (unsigned)(k / blockDim.x);
+            threadIdx.x = (unsigned)(k % blockDim.x);
+            bx_move(fake_device_reach(w->to), w->to_index ? fake_device_reach(w->to_index) : NULL,
+                    fake_device_reach(w->from),
+                    w->from_index ? fake_device_reach(w->from_index) : NULL, w->count);
+        }
         if (w->from) memcpy(fake_device_reach(w->to), fake_device_reach(w->from), w->bytes);
         if (!w->from) memset(fake_device_reach(w->to), w->byte, w->bytes);
     }
@@ -141,11 +170,12 @@ int NAME(DeviceGetPCIBusId)(char *id, int size, int device)
     snprintf(id, (size_t)size, "0000:%02lX:00.0", 1 + device + setting("FAKE_FIRST", 0));
     return 0;
 }
-/* The clock alone, kHz: number 13 of CUDA, 5 of HIP */
+/* The clock (kHz), number 13 of CUDA and 5 of HIP; of CUDA also the capability, 75 and 76. */
 int NAME(DeviceGetAttribute)(int *value, int attribute, int device)
 {
-    *value = 1500000;
-    return attribute == (FAKE_HIP ? 5 : 13) ? 0 : INVALID;
+    bool is_clock = attribute == (FAKE_HIP ? 5 : 13), of_cuda = attribute == 75 || attribute == 76;
+    *value = is_clock ? 1500000 : attribute == 75 ? 9 : 0;
+    return is_clock || (of_cuda && !FAKE_HIP) ? 0 : INVALID;
 }
 static int describe(char *properties, int device)
 {
@@ -234,7 +264,7 @@ int NAME(MemcpyAsync)(void *to, const void *from, size_t bytes, int kind, void *
     const void *inside = kind == 1 ? to : from, *outside = kind == 1 ? from : to;
     if (kind < 1 || kind > 2 || fake_device_of(outside) >= 0 || !holds(inside, bytes))
         return INVALID;
-    queue((work){to, from, 0, bytes});
+    queue((work){.to = to, .from = from, .bytes = bytes});
     return 0;
 }
 int NAME(MemcpyPeerAsync)(void *to, int to_device, const void *from, int from_device, size_t bytes,
@@ -242,13 +272,13 @@ int NAME(MemcpyPeerAsync)(void *to, int to_device, const void *from, int from_de
 {
     if (!device_holds(to_device, to, bytes) || !device_holds(from_device, from, bytes))
         return INVALID;
-    queue((work){to, from, 0, bytes});
+    queue((work){.to = to, .from = from, .bytes = bytes});
     return 0;
 }
 int NAME(MemsetAsync)(void *to, int byte, size_t bytes, void *stream)
 {
     if (!holds(to, bytes)) return INVALID;
-    queue((work){to, NULL, byte, bytes});
+    queue((work){.to = to, .byte = byte, .bytes = bytes});
     return 0;
 }
 int NAME(PointerGetAttributes)(void *attributes, const void *memory)
@@ -256,5 +286,66 @@ int NAME(PointerGetAttributes)(void *attributes, const void *memory)
     int *values = attributes, device = fake_device_of(memory);
     values[0] = device < 0 ? OF_HOST : OF_DEVICE;
     values[1] = device < 0 ? fake.device : device;
+    return 0;
+}
+
+/* ---- compiler and driver ---- */
+
+int COMPILER(CreateProgram)(void **program, const char *source, const char *name, int headers,
+                            const char *const *texts, const char *const *names)
+{
+    *program = (void *)source;
+    return 0;
+}
+int COMPILER(CompileProgram)(void *program, int count, const char *const *options)
+{
+    MAY_FAIL(6);
+    bool right = FAKE_HIP ? count == 0 : strcmp(options[0], "--gpu-architecture=sm_90") == 0;
+    return right && strstr(program, "__global__") ? 0 : 6;
+}
+int COMPILER(GetProgramLogSize)(void *program, size_t *size)
+{
+    *size = 20;
+    return 0;
+}
+int COMPILER(GetProgramLog)(void *program, char *log)
+{
+    strcpy(log, "error: as asked for");
+    return 0;
+}
+int CODE(Size)(void *program, size_t *size)
+{
+    *size = 5;
+    return 0;
+}
+int CODE()(void *program, char *code)
+{
+    memcpy(code, "code", 5);
+    return 0;
+}
+int DRIVER(ModuleLoadData)(void **module, const void *code)
+{
+    *module = &fake;
+    return strcmp(code, "code") ? INVALID : 0;
+}
+int DRIVER(ModuleGetFunction)(void **function, void *module, const char *name)
+{
+    *function = &bx_move;
+    return strcmp(name, "bx_move") ? INVALID : 0;
+}
+int LAUNCH(void *function, unsigned blocks, unsigned y, unsigned z, unsigned threads, unsigned v,
+           unsigned w, unsigned shared, void *stream, void **arguments, void **extra)
+{
+    work moved = {.to = *(void **)arguments[0],
+                  .to_index = *(int **)arguments[1],
+                  .from = *(void **)arguments[2],
+                  .from_index = *(int **)arguments[3],
+                  .count = *(unsigned long long *)arguments[4]};
+    bool indexed = (!moved.to_index || holds(moved.to_index, 4 * moved.count)) &&
+                   (!moved.from_index || holds(moved.from_index, 4 * moved.count));
+    if (!indexed || !holds(moved.to, 16) || !holds(moved.from, 16) || threads != blockDim.x ||
+        (unsigned long long)blocks * threads < moved.count || y * z * v * w != 1)
+        return INVALID;
+    queue(moved);
     return 0;
 }

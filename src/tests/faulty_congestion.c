@@ -14,12 +14,12 @@ static double clock_now;   /* s, made up */
 
 double bx_faulty_clock(void) { return faulty("slow") ? clock_now += 1e-5 : PMPI_Wtime(); }
 
-void *bx_faulty_clear(void *memory, int byte, size_t count)
+void bx_faulty_clear(const void *buffer, int byte, void *at, size_t bytes)
 {
     int rank;
     MPI_Comm_rank(MPI_COMM_WORLD, &rank);
     clock_now += 1 + rank;
-    return memset(memory, byte, count);
+    memset(at, byte, bytes);
 }
 
 /* Ranks that wait for each other go on when the last has come.  Returns MPI_SUCCESS. */

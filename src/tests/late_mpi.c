@@ -2,6 +2,7 @@
  * place when the request is complete, what a get brings when its window is flushed.  Linked in
  * place of the library's own routines, below the wrappers of common/profile_c.c. */
 #include "bx.h"
+#include "fake_device.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -22,7 +23,7 @@ static void deliver(MPI_Request request)
     for (receive **at = &receives; *at; at = &(*at)->next) {
         receive *r = *at;
         if (r->request != request) continue;
-        memcpy(r->to, r->arrives, r->bytes);
+        memcpy(fake_device_reach(r->to), r->arrives, r->bytes);
         *at = r->next;
         BX_FREE(r->arrives, r);
         return;
@@ -43,7 +44,7 @@ int __wrap_PMPI_Irecv(void *to, int count, MPI_Datatype type, int source, int ta
     receive *r = bx_memory_alloc(1, sizeof *r);
     *r = (receive){.to = to, .bytes = (size_t)count * (size_t)size, .next = receives};
     r->arrives = bx_memory_alloc(1, r->bytes + 1);
-    memcpy(r->arrives, to, r->bytes); /* a shorter message leaves the rest */
+    memcpy(r->arrives, fake_device_reach(to), r->bytes); /* a shorter message leaves the rest */
     int code = __real_PMPI_Irecv(r->arrives, count, type, source, tag, comm, request);
     r->request = *request;
     receives = r;

@@ -1,6 +1,6 @@
 """Buffers on devices that are none: answers, refusals, faults.
 
-Usage: test_device.py PATTERNS PAIRS DEVICE UNIT_DEVICE [unittest arguments]
+Usage: test_device.py PATTERNS UNIT_DEVICE KERNEL... [unittest arguments]
 """
 
 import itertools
@@ -13,10 +13,12 @@ import unittest
 from pathlib import Path
 
 import kernel_run
+import test_launches
 from fake_device import ORDERS, launch
-from kernel_run import Outcome, assert_refused, built, checks, inapplicable, long, misfit
+from kernel_run import Outcome, assert_refused, built, inapplicable, long, misfit
 
-PATTERNS = PAIRS = COPIES = UNIT = ""
+PATTERNS = UNIT = ""
+KERNELS: "dict[str, str]" = {}  # of launches.txt, by name
 # The runtimes: name of the library, version
 RUNTIMES = {
     "cuda": ("libcudart.so.12", 12040),
@@ -31,6 +33,36 @@ def unit(ranks: int, buffers: str = "device", most: int = 0, before: str = "", *
     """The unit test; `before` is what a shell of each rank does before it."""
     command = f'{before} exec {UNIT} {buffers} {most} "$@"'
     return launch("sh", ranks, "-c", command, "sh", **options)
+
+
+def verified(
+    test: unittest.TestCase,
+    kernel: str,
+    buffers: str,
+    ranks: int,
+    *arguments: str,
+    **options: str,
+) -> Outcome:
+    """A launch that must verify, with nothing left to do on the devices of its ranks."""
+    where = ("--buffers", buffers, *arguments)
+    with test.subTest(kernel=kernel, where=where, ranks=ranks, options=options):
+        out = launch(kernel, ranks, *where, **options)
+        test.assertEqual(out.code, 0, out.stdout + out.stderr)
+        test.assertEqual(misfit(out), "")
+        test.assertEqual(out.result["parameters"]["buffers"], buffers)
+        (devices,) = out.result["layout"]["devices"]
+        test.assertEqual([rank["rank"] for rank in devices["ranks"]], list(range(ranks)))
+        for entry in out.result["results"]:
+            names = {check["name"] for check in entry["verification"]["checks"]}
+            test.assertEqual("work left on the device" in names, entry["applicable"])
+        return out
+    raise unittest.SkipTest("see the case")
+
+
+def commands() -> "list[tuple[str, int, list[str]]]":
+    """The kernels, ranks and arguments of lines of launches.txt that begin with `device`."""
+    lines = test_launches.launches("device ").items()
+    return [(KERNELS[name], int(ranks), words) for name, all in lines for ranks, *words in all]
 
 
 class Unit(unittest.TestCase):
@@ -133,20 +165,11 @@ class Patterns(unittest.TestCase):
     SMALL = ("--largest", "8192", "--repeats", "1", "--block", "2")
 
     def verified(self, buffers: str, ranks: int, *arguments: str, **options: str) -> Outcome:
-        where = ("--buffers", buffers, *self.SMALL, *arguments)
-        out = launch(PATTERNS, ranks, *where, **options)
-        with self.subTest(where=where, ranks=ranks, options=options):
-            self.assertEqual(out.code, 0, out.stdout + out.stderr)
-            away = inapplicable(out)
-            away.pop("node-to-node", "")
-            one_sided = {} if buffers == "device" else dict.fromkeys(("put", "get"), STAGED)
-            self.assertEqual(away, one_sided)
-            self.assertEqual(out.result["parameters"]["buffers"], buffers)
-            (devices,) = out.result["layout"]["devices"]
-            self.assertEqual([rank["rank"] for rank in devices["ranks"]], list(range(ranks)))
-            for entry in out.result["results"]:
-                names = {check["name"] for check in entry["verification"]["checks"]}
-                self.assertEqual("work left on the device" in names, entry["applicable"])
+        out = verified(self, PATTERNS, buffers, ranks, *self.SMALL, *arguments, **options)
+        away = inapplicable(out)
+        away.pop("node-to-node", "")
+        one_sided = {} if buffers == "device" else dict.fromkeys(("put", "get"), STAGED)
+        self.assertEqual(away, one_sided)
         return out
 
     def test_every_order_of_work(self):
@@ -174,10 +197,6 @@ class Patterns(unittest.TestCase):
         self.verified("device", 2, *cold, FAKE_ORDER="early")
         self.verified("staged", 2, *cold, FAKE_ORDER="2")
 
-    def test_results_fit_their_schema(self):
-        for buffers in ("device", "staged"):
-            self.assertEqual(misfit(self.verified(buffers, 2)), "")
-
     def test_host_memory_needs_no_device(self):
         out = launch(PATTERNS, 2, *self.SMALL, runtime="none", aware=False)
         self.assertEqual(out.code, 0, out.stdout + out.stderr)
@@ -202,20 +221,27 @@ class Patterns(unittest.TestCase):
             assert_refused(self, out, 2, line)
 
 
-class Pairs(unittest.TestCase):
-    """Meetings of two nodes with 8 B, fewer bytes than the words of a latency, and with more."""
+class Launches(unittest.TestCase):
+    """Lines of launches.txt that begin with `device`, in each order of work."""
 
-    def test_every_matrix_is_verified(self):
-        ranks = min(4, kernel_run.MOST_RANKS)
-        for size in ("8", "65536"):
+    def test_orders(self):
+        """The runtimes in turn."""
+        runtimes = itertools.cycle(("cuda", "hip", "hip"))
+        for kernel, ranks, arguments in commands():
             for buffers, order in itertools.product(("device", "staged"), ORDERS):
-                node = ("--ranks-per-node", str(ranks // 2), "--bytes", size)
-                where = ("--buffers", buffers, *node, "--samples", "2")
-                out = launch(PAIRS, ranks, *where, FAKE_ORDER=order)
-                with self.subTest(where=where, ranks=ranks, order=order):
-                    self.assertEqual(out.code, 0, out.stdout + out.stderr)
-                    self.assertIn("work left on the device", checks(out, "tournament"))
-                    self.assertEqual(out.result["parameters"]["buffers"], buffers)
+                runtime = next(runtimes)
+                verified(
+                    self, kernel, buffers, ranks, *arguments, runtime=runtime, FAKE_ORDER=order
+                )
+
+    @long
+    def test_orders_and_runtimes(self):
+        for kernel, ranks, arguments in commands():
+            cases = itertools.product(("device", "staged"), ORDERS, ("cuda", "hip"))
+            for buffers, order, runtime in cases:
+                verified(
+                    self, kernel, buffers, ranks, *arguments, runtime=runtime, FAKE_ORDER=order
+                )
 
 
 class Copies(unittest.TestCase):
@@ -225,7 +251,7 @@ class Copies(unittest.TestCase):
         orders = itertools.cycle(ORDERS)
         for runtime, ranks, devices in itertools.product(RUNTIMES, (1, 2, 3), ("1", "2", "3")):
             known = {"runtime": runtime, "FAKE_DEVICES": devices, "FAKE_ORDER": next(orders)}
-            out = launch(COPIES, ranks, "--bytes", "100000", "--repeats", "2", aware=False, **known)
+            out = launch(KERNELS["bisection-device"], ranks, "--bytes", "100000", "--repeats", "2", aware=False, **known)
             with self.subTest(ranks=ranks, **known):
                 self.assertEqual(out.code, 0, out.stdout + out.stderr)
                 alone = {"peer": "a rank sees one device alone"} if devices == "1" else {}
@@ -240,7 +266,7 @@ class Copies(unittest.TestCase):
                     self.assertTrue(all(rate["rate"] > 0 for rate in each["rates"]))
 
     def test_rate_is_that_of_the_slowest(self):
-        out = launch(COPIES, 3, "--bytes", "100000", "--repeats", "3", aware=False)
+        out = launch(KERNELS["bisection-device"], 3, "--bytes", "100000", "--repeats", "3", aware=False)
         for entry in out.result["results"]:
             rates = [
                 rate["rate"]
@@ -251,11 +277,11 @@ class Copies(unittest.TestCase):
             self.assertAlmostEqual(entry["metrics"]["rate"]["value"] / min(rates), 1)
 
     def test_refusals(self):
-        out = launch(COPIES, 2, runtime="none")
+        out = launch(KERNELS["bisection-device"], 2, runtime="none")
         assert_refused(self, out, 2, "copies: rank 0 on host ")
-        out = launch(COPIES, 3, "--ranks-per-device", "1")
+        out = launch(KERNELS["bisection-device"], 3, "--ranks-per-device", "1")
         assert_refused(self, out, 2, "copies: 2 ranks of host ")
-        out = launch(COPIES, 1, "--bytes", "1000000000")
+        out = launch(KERNELS["bisection-device"], 1, "--bytes", "1000000000")
         assert_refused(self, out, 2, "copies: needs ")
 
 
@@ -333,5 +359,6 @@ class Refusals(unittest.TestCase):
 
 
 if __name__ == "__main__":
-    PATTERNS, PAIRS, COPIES, UNIT = sys.argv[1:5]
-    kernel_run.main(*sys.argv[5:])
+    PATTERNS, UNIT = sys.argv[1:3]
+    KERNELS = {Path(word).name: word for word in sys.argv[3:] if "/" in word}
+    kernel_run.main(*sys.argv[3 + len(KERNELS) :])

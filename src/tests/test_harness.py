@@ -230,14 +230,25 @@ class Facts(unittest.TestCase):
                 self.assertEqual(text.split(","), cpus)
 
 
+# A daemon that takes 10% of a core.
+DAEMON = """
+import time
+while True:
+    end = time.process_time() + 0.01
+    while time.process_time() < end:
+        pass
+    time.sleep(0.09)
+"""
+
+
 class Neighbours(unittest.TestCase):
-    def samples(self, threads: int) -> "dict[str, list[float]]":
-        """Of short steps, whose last thread shares its core with a busy process."""
+    def samples(self, threads: int, program: str = "while True: pass") -> "dict[str, list[float]]":
+        """Of short steps, whose last thread shares its core with a process."""
         mine = os.sched_getaffinity(0)
         cores = sorted(mine)[:threads]
         if len(cores) < threads:
             self.skipTest(f"{len(mine)} core, fewer than {threads}")
-        busy = subprocess.Popen([sys.executable, "-c", "while True: pass"])
+        busy = subprocess.Popen([sys.executable, "-c", program])
         self.addCleanup(busy.wait)
         self.addCleanup(busy.kill)
         self.addCleanup(os.sched_setaffinity, 0, mine)
@@ -266,6 +277,12 @@ class Neighbours(unittest.TestCase):
         without = statistics.median(seconds - waited for seconds, waited, mark in steps if mark)
         self.assertTrue(0.5 < without / alone < 2, (without, alone))
         self.assertGreater(sum(samples["waited"]), 0.2 * sum(samples["seconds"]))
+
+    def test_a_daemon_that_takes_a_tenth_of_a_core_shows_in_a_count(self):
+        """Half of what it takes, or more: the rest may fall between two steps."""
+        samples = self.samples(threads=1, program=DAEMON)
+        self.assertGreater(sum(samples["disturbed"]), 0.01 * len(samples["seconds"]))
+        self.assertGreater(sum(samples["waited"]), 0.05 * sum(samples["seconds"]))
 
     def test_each_thread_is_watched(self):
         samples = self.samples(threads=2)

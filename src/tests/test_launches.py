@@ -3,7 +3,8 @@
 Usage: test_launches.py BUILD_FOLDER [EXECUTABLE...]
 
 Lines that begin with `long` are for `ctest -L long`, and with `sanitized` for builds with
-sanitizers, where BX_SANITIZED is set and nothing else is launched.
+sanitizers, where BX_SANITIZED is set and nothing else is launched.  Those with `device` are for
+test_device.py.
 """
 
 import itertools
@@ -20,13 +21,13 @@ CHOSEN: "list[str]" = []  # all, if it is empty
 KIND = "long " if LONG else "sanitized " if "BX_SANITIZED" in os.environ else ""
 
 
-def launches() -> "dict[str, list[str]]":
+def launches(wanted: str = KIND) -> "dict[str, list[str]]":
     """The command lines of each executable, with braces expanded; RANKS and THREADS first."""
     lines = Path(__file__).with_name("launches.txt").read_text().splitlines()
     commands: dict[str, list[str]] = {}
     for line in lines:
-        kind, command = re.fullmatch(r"((?:long |sanitized )?)(.*?)(?:#.*)?", line).groups()
-        if kind != KIND:
+        kind, command = re.fullmatch(r"((?:long |sanitized |device )?)(.*?)(?:#.*)?", line).groups()
+        if kind != wanted:
             continue
         parts = re.split(r"\{(.*?)\}", command)
         for texts in itertools.product(*(part.split(",") for part in parts[1::2])):

@@ -12,7 +12,7 @@ program unit_md
   use md_domain, only: make_domain
   use md_forces, only: find_forces
   use md_judge, only: closest_pair, endpoint_t, find_departure, list_errors, remember, step_errors
-  use md_lattice, only: crystal_box, crystal_t, crystals, fill_crystal, find_crystal, warm_up
+  use md_lattice, only: crystal_box, md_crystal_t, crystals, fill_crystal, find_crystal, warm_up
   use md_oracle, only: mass_of, parameters_error, site_energies
   use md_potential, only: find_potential, gpa => gigapascal, potential_t, set_tersoff_pairs, &
     tersoff_kind
@@ -82,7 +82,7 @@ contains
   subroutine test_smaller_team()
     character(2), parameter :: names(3) = ["si", "cu", "fe"]
     type(system_t) :: system
-    type(crystal_t) :: crystal
+    type(md_crystal_t) :: crystal
     real(dp), allocatable :: whole(:, :)
     real(dp) :: none(3, 3), energy
     integer :: n
@@ -144,14 +144,14 @@ contains
 
   pure function crystal_named(name) result(crystal)
     character(*), intent(in) :: name
-    type(crystal_t) :: crystal
+    type(md_crystal_t) :: crystal
     crystal = crystals(find_crystal(name))
   end function crystal_named
 
   pure function potential_of(name) result(species)
     character(*), intent(in) :: name
     character(2) :: species
-    type(crystal_t) :: crystal
+    type(md_crystal_t) :: crystal
     crystal = crystal_named(name)
     species = crystal%species
   end function potential_of
@@ -163,7 +163,7 @@ contains
     type(potential_t), intent(in) :: potential
     real(dp), intent(in) :: edge, strain(3, 3), shift
     type(system_t), intent(out) :: system
-    type(crystal_t) :: crystal
+    type(md_crystal_t) :: crystal
     integer :: k
     crystal = crystal_named(name)
     crystal%edge = edge
@@ -191,7 +191,7 @@ contains
     real(dp), intent(out) :: energy, stress(3, 3)
     type(system_t) :: system
     type(observation_t) :: seen
-    type(crystal_t) :: crystal
+    type(md_crystal_t) :: crystal
     real(dp) :: shift, slope
     integer :: k
     crystal = crystal_named(name)
@@ -344,7 +344,7 @@ contains
   subroutine test_reference_sees()
     character(2), parameter :: names(3) = ["si", "cu", "fe"]
     type(system_t) :: system
-    type(crystal_t) :: crystal
+    type(md_crystal_t) :: crystal
     real(dp), allocatable :: energies(:)
     integer(c_int64_t), allocatable :: ids(:)
     real(dp) :: none(3, 3), force_error, energy_error
@@ -445,7 +445,7 @@ contains
 
   !> The mean of a crystal's sites is its cohesive energy.
   subroutine test_site_energies()
-    type(crystal_t) :: crystal
+    type(md_crystal_t) :: crystal
     real(dp) :: energies(2), mean
     integer :: n, others
     do n = 1, size(table)
@@ -463,7 +463,7 @@ contains
   subroutine make_moving(name, system)
     character(*), intent(in) :: name
     type(system_t), intent(out) :: system
-    type(crystal_t) :: crystal
+    type(md_crystal_t) :: crystal
     real(dp) :: none(3, 3)
     none = 0
     crystal = crystal_named(name)

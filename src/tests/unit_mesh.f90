@@ -10,7 +10,7 @@ program unit_mesh
   use md_fft_columns, only: make_fft_columns
   use md_forces, only: find_forces
   use md_judge, only: displace
-  use md_lattice, only: crystal_box, crystal_t, crystals, fill_crystal, find_crystal
+  use md_lattice, only: crystal_box, md_crystal_t, crystals, fill_crystal, find_crystal
   use md_mesh, only: by_columns, by_transpose
   use md_potential, only: find_potential
   use md_system, only: style_t, system_t, use_style
@@ -128,7 +128,7 @@ contains
     real(dp), intent(in) :: moved
     type(style_t), intent(in) :: style
     type(system_t), intent(out) :: system
-    type(crystal_t) :: crystal
+    type(md_crystal_t) :: crystal
     crystal = crystals(find_crystal("nacl"))
     system%potential = find_potential("Na")
     system%box = crystal_box(crystal, cells)

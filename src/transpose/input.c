@@ -1,5 +1,7 @@
 #include "input.h"
 
+#include "comm_buffers.h"
+
 uint64_t bx_transpose_input_field(const bx_transpose_state *t, int band)
 {
     return bx_random_hash(bx_run_seed(t->run), (uint64_t)t->my_team << 32 | (uint64_t)band);
@@ -18,8 +20,9 @@ void bx_transpose_input_fill_columns(bx_transpose_state *t, int band)
 
 bx_rows bx_transpose_input_rows(const bx_transpose_state *t, int method, bx_direction way, int slot)
 {
-    return bx_transform_rows(t->plan, bx_transpose_methods[method], t->methods[method]->self, way,
-                             slot);
+    bx_rows rows = bx_transform_rows(t->plan, bx_transpose_methods[method],
+                                     t->methods[method]->self, way, slot);
+    return (bx_rows){bx_comm_buffers_host(rows.base), rows.at};
 }
 
 void bx_transpose_input_fill_half(bx_transpose_state *t, int method, int band, int slot)
@@ -39,6 +42,7 @@ void bx_transpose_input_fill_nan(const bx_transpose_state *t, int method)
     for (const bx_exchange *x = t->methods[method]; x; x = x->inner)
         for (int slot = 0; slot < bx_transform_slots(x->method); slot++) {
             bx_rows half = bx_transform_rows(x->plan, x->method, x->self, BX_INVERSE, slot);
+            half.base = bx_comm_buffers_host(half.base);
             for (int s = 0; s < x->plan->my_columns; s++)
                 for (int z = 0; z < x->plan->geometry->length; z++)
                     bx_buffer_fill_nan(bx_rows_element(x->plan, half, s, z), 1);

@@ -54,7 +54,8 @@ static inline bx_complex bx_transpose_input_times(bx_complex a, bx_complex b)
 }
 /* Writes the input to a band's columns. */
 void bx_transpose_input_fill_columns(bx_transpose_state *t, int band);
-/* Returns a method's half-transformed field of a slot. */
+/* Returns a method's half-transformed field of a slot: on the host, what is brought to a device, or
+ * was fetched from it. */
 bx_rows bx_transpose_input_rows(const bx_transpose_state *t, int method, bx_direction way,
                                 int slot);
 /* Writes a band's input to a method's forward half-transformed field of a slot. */

@@ -2,6 +2,8 @@
  */
 #include "verify.h"
 
+#include "comm_buffers.h"
+
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -51,6 +53,7 @@ static const bx_option OPTIONS[] = {
     {"published", NULL,
      "as Bethune (2010): blocks are packed on both sides, those of a node are exchanged, too",
      BX_FLAG, 0, 0, &options.published},
+    BX_COMM_BUFFER_OPTIONS,
 };
 
 /* ---- setup ---- */
@@ -209,8 +212,19 @@ static int check_sizes(bx_transpose_state *t, int bands)
     if (bx_resources_claim_memory(t->run, need, sized_by) != BX_OK) return BX_RESOURCES;
     double fields = need;
     if (settle_methods(t, &need) != BX_OK) return BX_RESOURCES;
-    if (bx_resources_claim_memory(t->run, need - fields, sized_by) != BX_OK) return BX_RESOURCES;
+    /* Fields are claimed, but not on a device. */
+    double copied = bx_plan_bytes(g, rank, bands, 1);
+    int code = bx_comm_buffers_open_moved(t->run, need - fields + copied, -copied, sized_by);
+    if (code != BX_OK) return code;
     return bx_resources_claim_time(t->run, 0, round_seconds(t, bands), sized_by);
+}
+
+static bool is_baseline_applicable(const bx_transpose_state *t, const bx_baseline *baseline,
+                                   char *why, size_t why_size)
+{
+    snprintf(why, why_size, "it takes memory of the host");
+    if (t->plan->copied) return false;
+    return !baseline->applicable || baseline->applicable(t->plan, t->teams, why, why_size);
 }
 
 static void create_methods(bx_transpose_state *t, unsigned planner)
@@ -225,8 +239,7 @@ static void create_methods(bx_transpose_state *t, unsigned planner)
         const bx_baseline *baseline = bx_baselines[b];
         char why[160];
         if (!bx_run_is_selected(t->run, baseline->about.name)) continue;
-        if (baseline->applicable && !baseline->applicable(t->plan, t->teams, why, sizeof why))
-            continue;
+        if (!is_baseline_applicable(t, baseline, why, sizeof why)) continue;
         t->baselines[b] = baseline->create(t->plan, planner);
     }
 }
@@ -266,6 +279,13 @@ static int setup(bx_run *run, void **state)
     if (effort < 0) return BX_USAGE;
     unsigned planner = EFFORTS[effort];
     if (options.wisdom) bx_file_claim(run, "wisdom", options.wisdom, BX_FILE_UPDATED);
+    if (bx_comm_buffers_are_copied()) {
+        if (!options.transpose_only || options.published)
+            bx_run_refuse(run, BX_USAGE, "--buffers %s: only with --transpose-only, %s",
+                          bx_comm_buffer_options.place,
+                          options.published ? "without --published, whose copies the host makes"
+                                            : "as FFTs take memory of the host");
+    }
     if (bx_run_agree(run) != BX_OK) return BX_USAGE;
     double radius_squared = settle_case(run);
     int64_t columns = bx_geometry_count_columns(options.grid, radius_squared);
@@ -289,7 +309,8 @@ static int setup(bx_run *run, void **state)
     BX_ALLOC((size_t)bx_transpose_method_count, t->methods, t->why, t->planned);
     for (int m = 0; m < bx_transpose_method_count; m++) t->planned[m][0] = NAN;
     BX_ALLOC((size_t)bx_baseline_count, t->baselines);
-    if (check_sizes(t, bands) != BX_OK) return BX_RESOURCES;
+    int code = check_sizes(t, bands);
+    if (code != BX_OK) return code;
     fftw_init_threads();
     for (int b = 0; b < bx_baseline_count; b++)
         if (bx_baselines[b]->init) bx_baselines[b]->init();
@@ -327,8 +348,7 @@ static bool applicable(void *state, size_t index, char *why, size_t why_size)
 {
     const bx_transpose_state *t = state;
     if (!bx_transpose_is_method(index)) {
-        const bx_baseline *baseline = baseline_of(index);
-        return !baseline->applicable || baseline->applicable(t->plan, t->teams, why, why_size);
+        return is_baseline_applicable(t, baseline_of(index), why, why_size);
     }
     if (t->methods[index]) return true;
     snprintf(why, why_size, "%s", t->why[index]);
@@ -350,6 +370,7 @@ static void begin(void *state, size_t index, size_t point)
             bx_transpose_input_fill_half(t, (int)index, 0, slot);
     else
         for (int band = 0; band < t->plan->bands; band++) bx_transpose_input_fill_columns(t, band);
+    bx_comm_buffers_bring();
 }
 
 static void prepare(void *state, size_t index, size_t point)
@@ -372,6 +393,7 @@ static void prepare(void *state, size_t index, size_t point)
                 *element = bx_transpose_input_times(*element, factor);
             }
     }
+    bx_comm_buffers_bring();
     if (options.transpose_only) return;
     /* divided, not multiplied by an inverse that is itself rounded: a loop would show it */
     double points = (double)bx_geometry_points(t->geometry);

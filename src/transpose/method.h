@@ -2,6 +2,7 @@
 #pragma once
 
 #include "charge.h"
+#include "comm_buffers.h"
 #include "plan.h"
 #include "transpose.def"
 
@@ -37,6 +38,7 @@ typedef struct bx_transpose_method {
      * whether columns of other bands are transformed while messages are under way; whether MPI is
      * called for each group of planes meanwhile. */
     bx_counting *count;
+    const char *host_only; /* why it cannot take memory of a device; NULL: it can */
     bool at_once, overlaps, polls;
 } bx_transpose_method;
 

@@ -30,7 +30,7 @@ static void *create(bx_plan *plan, int leaders)
 {
     alltoallv_state *self = bx_memory_alloc(1, sizeof *self);
     self->plan = plan;
-    self->blocks = bx_buffer_create(plan->lengths.plane_total);
+    self->blocks = bx_plan_buffer_create(plan->lengths.plane_total);
     self->packed = bx_plan_create_packed(plan);
     return self;
 }
@@ -101,8 +101,8 @@ static void destroy(void *me)
 {
     alltoallv_state *self = me;
     for (int way = 0; way < 2; way++) free_requests(self, way);
-    fftw_free(self->blocks);
-    fftw_free(self->packed);
+    bx_plan_buffer_free(self->blocks);
+    bx_plan_buffer_free(self->packed);
     free(self);
 }
 
@@ -121,8 +121,7 @@ const bx_transpose_method bx_transpose_method_alltoallv = {
 
 static bool has_persistent(const bx_geometry *g, char *why, size_t why_size)
 {
-    snprintf(why, why_size, "%s", BX_MPI_4_WHY);
-    return !*BX_MPI_4_WHY;
+    return bx_mpi_4_applies(why, why_size);
 }
 
 const bx_transpose_method bx_transpose_method_alltoallv_init = {

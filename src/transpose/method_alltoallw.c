@@ -7,7 +7,6 @@
 #include "charge.h"
 
 #include <stdlib.h>
-#include <string.h>
 
 typedef struct {
     bx_plan *plan;
@@ -66,7 +65,7 @@ static void *create(bx_plan *plan, int leaders)
     size_t ranks = (size_t)plan->geometry->ranks;
     self->plan = plan;
     size_t elements = (size_t)plan->my_planes * plan->plane_size;
-    self->planes = bx_buffer_create(elements);
+    self->planes = bx_plan_buffer_create(elements);
     bx_plan_zero(plan, self->planes, elements, (size_t)plan->plane_group * plan->plane_size);
     BX_ALLOC(ranks, self->half_bytes_at, self->one, self->zero, self->element, self->in_planes);
     for (int p = 0; p < plan->geometry->ranks; p++) {
@@ -93,28 +92,12 @@ static void start(void *me, bx_direction way, int slot)
                       plan->lengths.half_length, self->half_bytes_at, self->element, plan->team);
 }
 
-/* The columns of other ranks, run by run; then one's own. */
+/* The columns of other ranks; then one's own. */
 static void repack(void *me, const bx_plane_part *part)
 {
     const alltoallw_state *self = me;
-    const bx_plan *plan = self->plan;
-    bool forward = part->way == BX_FORWARD;
-    double share = (double)(part->last - part->first) / fmax(1, plan->my_planes);
-    bx_charge(BX_COPY, share * (double)(plan->lengths.plane_total * sizeof(bx_complex)), true);
-    for (int z = part->first; z < part->last; z++) {
-        bx_complex *stage = part->planes + (size_t)(z - part->first) * plan->plane_size,
-                   *plane = self->planes + (size_t)z * plan->plane_size;
-        for (int p = 0; p < plan->geometry->ranks; p++) {
-            bx_columns crossing = bx_plan_crossing(plan, p, z);
-            if (p == plan->rank) continue;
-            for (int s = crossing.first; s < crossing.last; s += plan->run_left[s]) {
-                int place = plan->geometry->column_place[s];
-                memcpy((forward ? stage : plane) + place, (forward ? plane : stage) + place,
-                       (size_t)plan->run_left[s] * sizeof *stage);
-            }
-        }
-    }
-    bx_plan_repack_own(plan, part);
+    bx_plan_copy_others(self->plan, part, self->planes);
+    bx_plan_repack_own(self->plan, part);
 }
 
 static void destroy(void *me)
@@ -122,7 +105,7 @@ static void destroy(void *me)
     alltoallw_state *self = me;
     for (int p = 0; p < self->plan->geometry->ranks; p++)
         if (self->one[p]) MPI_Type_free(&self->in_planes[p]);
-    fftw_free(self->planes);
+    bx_plan_buffer_free(self->planes);
     BX_FREE(self->half_bytes_at, self->one, self->zero, self->element, self->in_planes, self);
 }
 

@@ -85,6 +85,7 @@ const bx_transpose_method bx_transpose_method_direct = {
               .wins = "one copy within a node: best on one node, and wherever shm is good",
               .calls = BX_SYNC_CALLS " Alltoallv"},
     .applicable = bx_geometry_nodes_fit,
+    .host_only = BX_NO_DEVICE_WINDOW,
     .bytes = bytes,
     .create = create,
     .start = start,

@@ -27,7 +27,7 @@ static void *create(bx_plan *plan, int leaders)
     self->plan = plan;
     for (int way = 0; way < 2; way++)
         for (int slot = 0; slot < BX_SLOTS; slot++) {
-            self->blocks[way][slot] = bx_buffer_create(plan->lengths.plane_total);
+            self->blocks[way][slot] = bx_plan_buffer_create(plan->lengths.plane_total);
             self->request[way][slot] = MPI_REQUEST_NULL;
         }
     return self;
@@ -65,7 +65,7 @@ static void destroy(void *me)
 {
     overlap_state *self = me;
     for (int way = 0; way < 2; way++)
-        for (int slot = 0; slot < BX_SLOTS; slot++) fftw_free(self->blocks[way][slot]);
+        for (int slot = 0; slot < BX_SLOTS; slot++) bx_plan_buffer_free(self->blocks[way][slot]);
     free(self);
 }
 

@@ -52,7 +52,7 @@ static void *create(bx_plan *plan, int leaders)
     self->plan = plan;
     for (int planes = 0; planes < 2; planes++) list_peers(self, planes);
     self->most = self->count[0] > self->count[1] ? self->count[0] : self->count[1];
-    self->blocks = bx_buffer_create(plan->lengths.plane_total);
+    self->blocks = bx_plan_buffer_create(plan->lengths.plane_total);
     self->packed = bx_plan_create_packed(plan);
     BX_ALLOC(2 * (size_t)self->most, self->requests);
     BX_ALLOC((size_t)self->most, self->source);
@@ -143,8 +143,8 @@ static void repack(void *me, const bx_plane_part *part)
 static void destroy(void *me)
 {
     p2p_state *self = me;
-    fftw_free(self->blocks);
-    fftw_free(self->packed);
+    bx_plan_buffer_free(self->blocks);
+    bx_plan_buffer_free(self->packed);
     BX_FREE(self->peers[0], self->peers[1], self->requests, self->source, self);
 }
 

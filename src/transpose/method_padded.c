@@ -22,7 +22,7 @@ static bx_complex *create_blocks(const bx_plan *plan)
 {
     size_t block = (size_t)plan->geometry->largest_block,
            total = block * (size_t)plan->geometry->ranks;
-    bx_complex *blocks = bx_buffer_create(total);
+    bx_complex *blocks = bx_plan_buffer_create(total);
     bx_plan_zero(plan, blocks, total, block);
     return blocks;
 }
@@ -90,9 +90,9 @@ static void repack(void *me, const bx_plane_part *part)
 static void destroy(void *me)
 {
     padded_state *self = me;
-    for (int way = 0; way < 2; way++) fftw_free(self->half[way]);
-    fftw_free(self->blocks);
-    fftw_free(self->packed);
+    for (int way = 0; way < 2; way++) bx_plan_buffer_free(self->half[way]);
+    bx_plan_buffer_free(self->blocks);
+    bx_plan_buffer_free(self->packed);
     BX_FREE(self->row_at, self);
 }
 

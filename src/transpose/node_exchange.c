@@ -275,6 +275,7 @@ void bx_node_exchange_repack(void *me, const bx_plane_part *part)
     }                                                                                              \
     const bx_transpose_method bx_transpose_method_##id = {.about = {__VA_ARGS__},                  \
                                                           .applicable = fits,                      \
+                                                          .host_only = BX_NO_DEVICE_WINDOW,        \
                                                           .bytes = bytes_##id,                     \
                                                           .create = create_##id,                   \
                                                           .start = bx_node_exchange_start,         \

@@ -1,7 +1,9 @@
 #include "plan.h"
 
 #include "charge.h"
+#include "comm_buffers.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 enum { CACHED = 1024 }; /* elements of a group of planes, where several are so small: 16 KiB */
@@ -16,6 +18,22 @@ bx_complex *bx_buffer_create(size_t elements)
         MPI_Abort(MPI_COMM_WORLD, BX_RESOURCES);
     }
     return buffer;
+}
+
+bx_complex *bx_plan_buffer_create(size_t elements)
+{
+    if (!bx_comm_buffers_are_copied()) return bx_buffer_create(elements);
+    bx_comm_buffer *buffer = bx_memory_alloc(1, sizeof *buffer);
+    bx_comm_buffer_create(buffer, (elements + 1) * sizeof(bx_complex), "fields");
+    return buffer->exchanged;
+}
+
+void bx_plan_buffer_free(bx_complex *field)
+{
+    bx_comm_buffer *buffer = bx_comm_buffers_find(field);
+    if (!buffer) fftw_free(field);
+    if (buffer) bx_comm_buffer_free(buffer);
+    free(buffer);
 }
 
 size_t bx_plan_paged(size_t elements)
@@ -65,6 +83,7 @@ double bx_plan_bytes(const bx_geometry *g, int rank, int bands, int threads)
 void bx_plan_zero(const bx_plan *plan, bx_complex *field, size_t elements, size_t chunk)
 {
     if (elements == 0) return;
+    field = bx_comm_buffers_host(field);
 #pragma omp parallel for schedule(static) if (plan->threads > 1)
     for (size_t at = 0; at < elements; at += chunk)
         memset(field + at, 0, (elements - at < chunk ? elements - at : chunk) * sizeof *field);
@@ -104,13 +123,14 @@ static void create_halves(bx_plan *plan)
 {
     plan->halves.window = MPI_WIN_NULL;
     BX_ALLOC((size_t)bx_geometry_node_size(plan->geometry, plan->node_index), plan->halves_of);
-    plan->halves_of[plan->node_rank] = bx_buffer_create(half_elements(plan->geometry, plan->rank));
+    plan->halves_of[plan->node_rank] =
+        bx_plan_buffer_create(half_elements(plan->geometry, plan->rank));
     zero_halves(plan);
 }
 
 static void free_halves(bx_plan *plan)
 {
-    if (plan->halves.window == MPI_WIN_NULL) fftw_free(plan->halves_of[plan->node_rank]);
+    if (plan->halves.window == MPI_WIN_NULL) bx_plan_buffer_free(plan->halves_of[plan->node_rank]);
     bx_shared_free(&plan->halves);
 }
 
@@ -140,7 +160,7 @@ static size_t slot_elements(const bx_plan *plan)
 
 static size_t plane_stages(const bx_plan *plan)
 {
-    return plan->inner ? 0 : (size_t)plan->threads * plan->plane_size;
+    return plan->inner || plan->copied ? 0 : (size_t)plan->threads * plan->plane_size;
 }
 
 static size_t column_stages(const bx_plan *plan)
@@ -168,9 +188,9 @@ static void create_fields(bx_plan *plan)
 {
     size_t stages = plane_stages(plan);
     plan->columns =
-        bx_buffer_create((size_t)plan->bands * column_elements(plan->geometry, plan->rank));
+        bx_plan_buffer_create((size_t)plan->bands * column_elements(plan->geometry, plan->rank));
     plan->column_stage = bx_buffer_create(column_stages(plan));
-    plan->planes = bx_buffer_create(BX_SLOTS * slot_elements(plan));
+    plan->planes = bx_plan_buffer_create(BX_SLOTS * slot_elements(plan));
     for (int way = 0; way < 2; way++)
         plan->plane_stage[way] = bx_buffer_create((size_t)plan->plane_group * stages);
     plan->plane_between = bx_buffer_create(stages);
@@ -363,6 +383,10 @@ bx_plan *bx_plan_create(bx_run *run, MPI_Comm team, const bx_geometry *geometry,
     plan->geometry = geometry;
     plan->bands = bands;
     plan->threads = bx_run_threads(run);
+    plan->copied = bx_comm_buffers_are_copied();
+    plan->staged = bx_comm_buffers_are_staged();
+    plan->copies = plan->copied ? &bx_plan_on_device : &bx_plan_on_host;
+    BX_ALLOC(1, plan->indices);
     if (geometry->inner)
         plan->inner = bx_plan_create(run, team, geometry->inner, INNER_BANDS, planner);
     MPI_Comm_rank(team, &plan->rank);
@@ -375,13 +399,14 @@ bx_plan *bx_plan_create(bx_run *run, MPI_Comm team, const bx_geometry *geometry,
     create_halves(plan);
     int share = (plan->my_planes + plan->threads - 1) / plan->threads;
     plan->plane_group = group_planes((double)plan->plane_size);
-    if (plan->plane_group > share) plan->plane_group = share > 1 ? share : 1;
+    if (plan->copied) plan->plane_group = share; /* all planes at once */
+    if (plan->copied || plan->plane_group > share) plan->plane_group = share > 1 ? share : 1;
     create_fields(plan);
     find_rows(plan);
     find_runs(plan);
     find_lengths(plan);
     find_x_runs(plan);
-    plan_ffts(plan, planner);
+    if (!plan->copied) plan_ffts(plan, planner);
     zero_fields(plan); /* planning has written over them */
     return plan;
 }
@@ -405,18 +430,21 @@ void bx_plan_fill_nan(bx_plan *plan)
 {
     size_t columns = column_elements(plan->geometry, plan->rank);
     for (int slot = 0; slot < BX_SLOTS; slot++) {
-        bx_buffer_fill_nan(bx_plan_half(plan, BX_INVERSE, slot, plan->rank), columns);
+        bx_buffer_fill_nan(bx_comm_buffers_host(bx_plan_half(plan, BX_INVERSE, slot, plan->rank)),
+                           columns);
+        bx_complex *planes = bx_comm_buffers_host(bx_plan_planes(plan, BX_FORWARD, slot));
         if (plan->inner)
             for (int z = 0; z < plan->my_planes; z++)
-                poison_plane(plan, z,
-                             bx_plan_planes(plan, BX_FORWARD, slot) + (size_t)z * plan->plane_size);
+                poison_plane(plan, z, planes + (size_t)z * plan->plane_size);
     }
     if (plan->inner) {
         bx_plan_fill_nan(plan->inner);
         return;
     }
-    bx_buffer_fill_nan(plan->planes, BX_SLOTS * plane_elements(plan->geometry, plan->rank));
-    for (int i = 0; plan->my_planes > 0 && i < plan->threads * plan->plane_group; i++)
+    bx_buffer_fill_nan(bx_comm_buffers_host(plan->planes),
+                       BX_SLOTS * plane_elements(plan->geometry, plan->rank));
+    for (int i = 0; plan->my_planes > 0 && !plan->copied && i < plan->threads * plan->plane_group;
+         i++)
         poison_plane(plan, 0, plan->plane_stage[BX_FORWARD] + (size_t)i * plan->plane_size);
 }
 
@@ -437,14 +465,15 @@ void bx_plan_free(bx_plan *plan)
     fftw_free(plan->plane_between);
     fftw_free(plan->plane_work);
     fftw_free(plan->column_stage);
-    fftw_free(plan->columns);
-    fftw_free(plan->planes);
+    bx_plan_buffer_free(plan->columns);
+    bx_plan_buffer_free(plan->planes);
+    bx_plan_free_indices(plan);
     bx_lengths *l = &plan->lengths;
     BX_FREE(l->half_length, l->half_at, l->plane_length, l->plane_at);
     BX_FREE(plan->row_at, plan->row_left, plan->plane_point, plan->plane_batch);
     free_halves(plan);
     MPI_Comm_free(&plan->node);
-    BX_FREE(plan->halves_of, plan->run_left, plan);
+    BX_FREE(plan->halves_of, plan->run_left, plan->indices, plan);
 }
 
 /* ---- copies ---- */
@@ -459,7 +488,7 @@ static size_t elements_before(const bx_plan *plan, int peer, int z)
 
 /* Columns are in the order of their batches, and planes of a point too: each plane's begin where
  * the last one's end. */
-void bx_plan_repack(const bx_plan *plan, const bx_plane_part *part, int peer, bx_complex *block)
+static void repack(const bx_plan *plan, const bx_plane_part *part, int peer, bx_complex *block)
 {
     const bx_geometry *g = plan->geometry;
     const int *place = g->column_place, *left = plan->run_left, *batch = g->column_batch;
@@ -488,14 +517,34 @@ void bx_plan_repack_own(const bx_plan *plan, const bx_plane_part *part)
     bx_plan_repack(plan, part, own, bx_plan_half_block(plan, part->way, part->slot, own, own));
 }
 
-void bx_plan_repack_all(const bx_plan *plan, const bx_plane_part *part, bx_complex *buffer)
+static void repack_others(const bx_plan *plan, const bx_plane_part *part, bx_complex *buffer)
 {
     for (int p = 0; p < plan->geometry->ranks; p++)
-        if (p == plan->rank)
-            bx_plan_repack_own(plan, part);
-        else
-            bx_plan_repack(plan, part, p, buffer + plan->lengths.plane_at[p]);
+        if (p != plan->rank) repack(plan, part, p, buffer + plan->lengths.plane_at[p]);
 }
+
+/* Run by run. */
+static void copy_others(const bx_plan *plan, const bx_plane_part *part, bx_complex *planes)
+{
+    bool forward = part->way == BX_FORWARD;
+    double share = (double)(part->last - part->first) / fmax(1, plan->my_planes);
+    bx_charge(BX_COPY, share * (double)(plan->lengths.plane_total * sizeof(bx_complex)), true);
+    for (int z = part->first; z < part->last; z++) {
+        bx_complex *stage = part->planes + (size_t)(z - part->first) * plan->plane_size,
+                   *plane = planes + (size_t)z * plan->plane_size;
+        for (int p = 0; p < plan->geometry->ranks; p++) {
+            bx_columns crossing = bx_plan_crossing(plan, p, z);
+            if (p == plan->rank) continue;
+            for (int s = crossing.first; s < crossing.last; s += plan->run_left[s]) {
+                int place = plan->geometry->column_place[s];
+                memcpy((forward ? stage : plane) + place, (forward ? plane : stage) + place,
+                       (size_t)plan->run_left[s] * sizeof *stage);
+            }
+        }
+    }
+}
+
+const bx_plan_copies bx_plan_on_host = {repack, repack_others, copy_others};
 
 static void alltoallv(const bx_plan *plan, bx_direction way, bx_complex *half, bx_complex *buffer,
                       MPI_Request *request, bool persistent)

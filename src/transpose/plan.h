@@ -39,6 +39,22 @@ typedef struct {
     size_t plane_total;
 } bx_lengths;
 
+struct bx_plan;
+struct bx_plane_part;
+/* The copies that methods are made of where fields lie, on the host or on a device: the functions
+ * below that have these names. */
+typedef struct {
+    void (*repack)(const struct bx_plan *plan, const struct bx_plane_part *part, int peer,
+                   bx_complex *block);
+    void (*repack_others)(const struct bx_plan *plan, const struct bx_plane_part *part,
+                          bx_complex *buffer);
+    void (*copy_others)(const struct bx_plan *plan, const struct bx_plane_part *part,
+                        bx_complex *planes);
+} bx_plan_copies;
+extern const bx_plan_copies bx_plan_on_host, bx_plan_on_device;
+/* An index on a device (plan_device.c). */
+typedef struct bx_plan_index bx_plan_index;
+
 /* A rank's columns a, b and c, of four points; ranks 0 and 1 have two planes each:
  *
  *     columns               half             exchange      planes of rank 0, [y][x]
@@ -64,7 +80,12 @@ typedef struct bx_plan {
      * through the node-aggregated methods' exchange, too; blocks are packed on both
      * sides, by p2p while messages travel.  Set before a method is created. */
     bool published;
-    struct bx_plan *inner; /* of the second exchange; NULL: there is none */
+    /* What is exchanged lies in memory of a device, and no FFT is made; MPI is given a copy of it
+     * on the host. */
+    bool copied, staged;
+    const bx_plan_copies *copies;
+    bx_plan_index **indices; /* a list */
+    struct bx_plan *inner;   /* of the second exchange; NULL: there is none */
     int my_columns, my_planes;
     int plane_group;        /* planes that are packed or unpacked at a time, while in cache */
     size_t plane_size;      /* plane_nx * plane_ny */
@@ -158,7 +179,7 @@ static inline bx_complex *bx_rows_element(const bx_plan *plan, bx_rows half, int
 
 /* Planes first .. last-1 of this rank, which stand at `planes`, and are repacked while in cache:
  * forward, blocks are copied into them; inverse, they are copied into blocks. */
-typedef struct {
+typedef struct bx_plane_part {
     bx_direction way;
     int slot, first, last;
     bx_complex *planes;
@@ -178,11 +199,26 @@ static inline bx_columns bx_plan_crossing(const bx_plan *plan, int peer, int z)
 }
 /* Copies a part's share of a block, [my_planes][columns of peer that cross the plane]; of one's own
  * block, which stands in the half-transformed field. */
-void bx_plan_repack(const bx_plan *plan, const bx_plane_part *part, int peer, bx_complex *block);
+static inline void bx_plan_repack(const bx_plan *plan, const bx_plane_part *part, int peer,
+                                  bx_complex *block)
+{
+    plan->copies->repack(plan, part, peer, block);
+}
 void bx_plan_repack_own(const bx_plan *plan, const bx_plane_part *part);
 
 /* Copies a part's share of all blocks: buffer[plane_total] has those of the other ranks. */
-void bx_plan_repack_all(const bx_plan *plan, const bx_plane_part *part, bx_complex *buffer);
+static inline void bx_plan_repack_all(const bx_plan *plan, const bx_plane_part *part,
+                                      bx_complex *buffer)
+{
+    plan->copies->repack_others(plan, part, buffer);
+    bx_plan_repack_own(plan, part);
+}
+/* Copies what the blocks of other ranks have between a part and whole planes. */
+static inline void bx_plan_copy_others(const bx_plan *plan, const bx_plane_part *part,
+                                       bx_complex *planes)
+{
+    plan->copies->copy_others(plan, part, planes);
+}
 /* One MPI_Alltoallv between such a buffer and one like the half-transformed field, from which
  * forward blocks are sent; `request`: MPI_Ialltoallv, or NULL.  Collective over the team. */
 void bx_plan_alltoallv(const bx_plan *plan, bx_direction way, bx_complex *half, bx_complex *buffer,
@@ -207,5 +243,18 @@ void bx_plan_copy(const bx_plan *plan, bx_complex *to, const bx_complex *from, s
 
 /* Returns an aligned buffer, freed by fftw_free; never NULL. */
 bx_complex *bx_buffer_create(size_t elements);
+/* The same of what MPI is given, or what is copied from and to it: where --buffers says
+ * (comm_buffers.h), whose `exchanged` it is. */
+bx_complex *bx_plan_buffer_create(size_t elements);
+void bx_plan_buffer_free(bx_complex *buffer);
+
+/* ---- on a device (plan_device.c): queued, until bx_comm_buffers_sync ---- */
+
+/* Copies columns [my_columns][length] to the half-transformed field forward; inverse, back. */
+void bx_plan_move_columns(const bx_plan *plan, bx_direction way, bx_complex *columns, bx_rows half);
+/* Copies what is exchanged of a half-transformed field from the device forward; inverse, to it. */
+void bx_plan_stage_half(const bx_plan *plan, bx_direction way, bx_rows half);
+void bx_plan_free_indices(bx_plan *plan);
+
 /* Rounds elements up to whole pages, so that no two ranks write one page. */
 size_t bx_plan_paged(size_t elements);

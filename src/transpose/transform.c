@@ -3,6 +3,7 @@
 #include "transform.h"
 
 #include "charge.h"
+#include "comm_buffers.h"
 
 #include <omp.h>
 #include <stdlib.h>
@@ -42,8 +43,8 @@ void bx_exchange_free(bx_exchange *x)
 bool bx_exchange_applicable(const bx_run *run, const bx_geometry *g,
                             const bx_transpose_method *method, char *why, size_t why_size)
 {
-    int applicable = true;
-    *why = '\0';
+    int applicable = !(method->host_only && bx_comm_buffers_are_copied());
+    snprintf(why, why_size, "%s", applicable ? "" : method->host_only);
     for (; applicable && method->applicable && g; g = g->inner)
         applicable = method->applicable(g, why, why_size);
     /* teams of other nodes may count other blocks; what follows is collective over all */
@@ -161,6 +162,12 @@ static void columns_group(const job *j, bx_direction way, int band, bx_rows half
 static void columns(const job *j, bx_direction way, int band, int slot)
 {
     bx_rows half = bx_transform_rows(j->plan, j->method, j->self, way, slot);
+    if (j->plan->copied) {
+        bx_plan_move_columns(j->plan, way, bx_plan_columns(j->plan, band), half);
+        bx_comm_buffers_sync();
+        lap(j, BX_PHASE_FFT1D);
+        return;
+    }
     bx_charge_fork();
 #pragma omp parallel for schedule(static) if (j->plan->threads > 1)
     for (int first = 0; first < j->plan->my_columns; first += BX_GROUP)
@@ -241,6 +248,7 @@ static void planes(const job *j, bx_direction way, int slot)
     bx_charge_fork();
 #pragma omp parallel for schedule(static) if (share)
     for (int z = 0; z < plan->my_planes; z += plan->plane_group) planes_group(j, way, slot, z);
+    if (plan->copied) bx_comm_buffers_sync();
     lap(j, fft_planes(j) ? BX_PHASE_FFT2D : way == BX_FORWARD ? BX_PHASE_UNPACK : BX_PHASE_PACK);
 }
 
@@ -284,8 +292,14 @@ static void planes_there_and_back(const job *j, int slot)
 
 /* ---- transforms ---- */
 
+static void stage_half(const job *j, bx_direction way, int slot)
+{
+    bx_plan_stage_half(j->plan, way, bx_transform_rows(j->plan, j->method, j->self, way, slot));
+}
+
 static void start(const job *j, bx_direction way, int slot)
 {
+    if (j->plan->staged && way == BX_FORWARD) stage_half(j, way, slot);
     j->method->start(j->self, way, slot);
     lap(j, BX_PHASE_EXCHANGE);
 }
@@ -293,6 +307,7 @@ static void start(const job *j, bx_direction way, int slot)
 static void finish(const job *j, bx_direction way, int slot)
 {
     if (j->method->finish) j->method->finish(j->self, way, slot);
+    if (j->plan->staged && way == BX_INVERSE) stage_half(j, way, slot);
     lap(j, BX_PHASE_EXCHANGE);
 }
 

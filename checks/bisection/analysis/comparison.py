@@ -12,7 +12,7 @@ from bisection.analysis import nodes
 from bisection.analysis.environment import changes
 from bisection.analysis.explain import explain_rows
 from bisection.analysis.judging import CHANGED, judge_rows
-from bisection.analysis.model import Comparison, Row, Suspect, Undecided
+from bisection.analysis.model import Comparison, Row, Undecided
 from bisection.analysis.noise import mean_variance
 from bisection.analysis.observations import Key, Observations, rows_of
 from bisection.analysis.outlying import mark_outliers, retested
@@ -29,6 +29,7 @@ from bisection.core.reasons.performance import (
     Inconclusive,
     JobsLost,
     SharedChange,
+    SlowNode,
 )
 from bisection.core.thresholds import LIMITS
 from bisection.core.units import COUNTED
@@ -80,7 +81,7 @@ def compare(
     aa: Sequence[Session] = (),
     control: re.Pattern[str] | None = None,
     name: re.Pattern[str] | None = None,
-    suspects: Sequence[Suspect] | None = None,
+    suspects: Sequence[SlowNode] | None = None,
 ) -> Comparison:
     """Compares two groups of stored sessions.
 

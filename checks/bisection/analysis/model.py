@@ -1,13 +1,12 @@
 """The result of a comparison of stored sessions, from which reports are made."""
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from bisection.analysis.statistics import exp
 from bisection.core.format import change
-from bisection.core.identity import MetricId
+from bisection.core.identity import IDENTITY, MetricId
 from bisection.core.reasons.base import Reason
 from bisection.core.reasons.performance import SharedChange, SlowNode, TwoStates, Unlike
 from bisection.core.verdicts import Against, Scope, Verdict
@@ -93,6 +92,15 @@ class Row(MetricId):
             return None
         return self._cost(self.seen / self.before.median)
 
+    @property
+    def moved(self) -> dict[str, Any]:
+        """The values of a reason on the metric: its test, both sides, how many times slower it
+        is."""
+        names = (*IDENTITY, "metric", "unit")
+        values: dict[str, Any] = {name: getattr(self, name) for name in names}
+        sides = {"before": self.before.median, "after": self.seen, "factor": self.excess}
+        return {**values, **sides, "sessions": self.before.sessions}
+
     def _cost(self, ratio: float) -> float:
         return ratio if self.better == "lower" else 1 / ratio
 
@@ -113,29 +121,6 @@ class Row(MetricId):
     def change(self) -> str:
         """The ratio with its interval, for people: 14% [11%, 17%] slower."""
         return change(self.unit, self.better, self.ratio, self.low, self.high)
-
-
-@dataclass
-class Suspect:
-    """A node whose launches take longer than those of the others; or several that the launches do
-    not tell apart, of which one is slow."""
-
-    nodes: list[str]
-    ratio: float  # time on it over that elsewhere
-    jobs: int
-    where: str  # system:partition
-    always: bool = True  # several nodes: in all launches together, not only in most
-
-    @property
-    def reason(self) -> SlowNode:
-        ratio = self.ratio if math.isfinite(self.ratio) else None
-        return SlowNode(
-            nodes=tuple(self.nodes),
-            jobs=self.jobs,
-            ratio=ratio,
-            where=self.where,
-            always=self.always,
-        )
 
 
 @dataclass
@@ -242,7 +227,7 @@ class Comparison:
     advice: list[Reason] = field(default_factory=list)  # what the verdicts lack
     unsafe: list[Reason] = field(default_factory=list)  # why they cannot be trusted
     changes: list[Change] = field(default_factory=list)
-    suspects: list[Suspect] = field(default_factory=list)
+    suspects: list[SlowNode] = field(default_factory=list)
     expected: float | None = None  # ratio of performance that an upgrade should give
     undecided: list[Undecided] = field(default_factory=list)  # the inconclusive rows, by reason
 

@@ -22,9 +22,10 @@ from typing import Any, NamedTuple
 import numpy as np
 import scipy  # its parts load when they are used
 
-from bisection.analysis.model import Row, Suspect
+from bisection.analysis.model import Row
 from bisection.analysis.statistics import scale
 from bisection.core.grouping import grouped
+from bisection.core.reasons.performance import SlowNode
 from bisection.core.thresholds import LIMITS
 from bisection.store.database import Session, Store
 from bisection.store.nights import Nights
@@ -45,7 +46,7 @@ class Vote(NamedTuple):
 
 def suspects(
     store: Store, sessions: Sequence[Session], rows: Sequence[Row] | None = None
-) -> list[Suspect]:
+) -> list[SlowNode]:
     """Nodes whose launches take longer than those of the others, over all times of these sessions,
     which are of one kind and of one state of the machine. `rows`: a table; only its times count.
 
@@ -171,7 +172,7 @@ def _design(votes: Sequence[Vote]) -> _Design | None:
     return _Design(strata, len(merged) > 1) if enough else None
 
 
-def slow_nodes(votes: Sequence[Vote], where: str = "") -> Iterator[Suspect]:
+def slow_nodes(votes: Sequence[Vote], where: str = "") -> Iterator[SlowNode]:
     """Yields the slow nodes of a partition, the clearest first; nodes that the votes do not tell
     apart are one suspect. A session's launches on the same nodes are one vote."""
     while (design := _design(votes)) and (clearest := _clearest(design, where)):
@@ -180,7 +181,7 @@ def slow_nodes(votes: Sequence[Vote], where: str = "") -> Iterator[Suspect]:
         votes = [vote for vote in votes if not nodes.intersection(vote.nodes)]
 
 
-def _clearest(design: _Design, where: str) -> tuple[Suspect, set[str]] | None:
+def _clearest(design: _Design, where: str) -> tuple[SlowNode, set[str]] | None:
     """The suspect that explains most, and the nodes that explain it best; None if nobody does."""
     correlation = design.clipped @ design.columns
     best = int(np.argmax(correlation))
@@ -202,7 +203,8 @@ def _clearest(design: _Design, where: str) -> tuple[Suspect, set[str]] | None:
     alike = np.flatnonzero((odds < math.log(LIMITS.node_odds)) & (correlation > 0))
     nodes = sorted(node for group in alike for node in design.groups[group])
     jobs = sum(v.launches for v, counted in zip(design.votes, mine, strict=True) if counted)
-    suspect = Suspect(nodes, math.exp(effect), jobs, where, always=len(alike) == 1)
+    ratio, together = math.exp(effect), len(alike) == 1
+    suspect = SlowNode(nodes=tuple(nodes), jobs=jobs, ratio=ratio, where=where, always=together)
     return suspect, set(design.groups[best])
 
 

@@ -217,7 +217,7 @@ def _around(values: np.ndarray, reach: int) -> np.ndarray:
 
 
 def without_weeks(costs: np.ndarray, days: np.ndarray) -> np.ndarray:
-    """Costs without what a day of the week has beside the days around it, where that is sure.
+    """Costs without the effect of a day of the week, where that is significant.
     `days`: of the week, [nights]."""
     beside = costs - _around(costs, 3)
     clear, size = costs.copy(), scale(beside, 1)

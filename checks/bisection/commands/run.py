@@ -13,6 +13,7 @@ import argparse
 from bisection.core.format import seconds_of
 from bisection.core.verdicts import TIERS, Exit
 from bisection.judge import decision
+from bisection.night.actions import Most
 from bisection.night.night import run_night
 from bisection.night.prepare import Order
 from bisection.report import verdict_text
@@ -57,6 +58,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("--stale", action="store_true", help=text)
     text = "repeat the launches on other idle nodes, until one run can identify a slow node"
     add("--sweep-nodes", action="store_true", help=text)
+    text = "a command to be called once per bad node, in place of the site file's `on_suspect`; "
+    add("--on-suspect", metavar="COMMAND", help=f"{text}without --act it is only printed")
+    text = (
+        "call that command, for so many nodes a day, and so many of a hundred of the partitions' "
+    )
+    text += "nodes; default: 2,5%%"
+    form, usual = "NODES[,PERCENT%%]", Most(2, 5.0)
+    add("--act", dest="most", nargs="?", type=Most.parsed, const=usual, metavar=form, help=text)
     text = "print every test with its metrics and limits"
     add("--verbose", action="store_true", help=text)
 
@@ -75,6 +84,8 @@ def act(options: argparse.Namespace) -> Exit:
         accepts_stale=options.stale,
         sweeps_nodes=options.sweep_nodes,
         reservation=options.reservation,
+        on_suspect=options.on_suspect,
+        acts=options.most,
     )
     verdict, about = run_night(order)
     text = verdict_text.text(verdict, options.verbose)

@@ -15,7 +15,7 @@ from bisection.core.format import seconds_of
 from bisection.core.verdicts import Exit
 from bisection.report.lines import fitting
 from bisection.report.probe_lines import result_lines, untried
-from bisection.sites.before_run import choose_partitions, require_reserved
+from bisection.sites.before_run import choose_partitions, enter_cluster, require_reserved
 from bisection.sites.cluster import probe_runner
 from bisection.sites.cluster.probe_runner import ProbeState
 from bisection.sites.cluster.probes import PROBES
@@ -41,6 +41,7 @@ def act(options: argparse.Namespace) -> Exit:
     partitions = choose_partitions(site, options.name) if site.partitions else []
     if options.reservation:
         require_reserved(partitions, options.reservation)
+    enter_cluster(partitions)
     checked = options.name.partition(":")[2]
     folder = paths.home() / "site-check" / (f"{site.name}-{checked}" if checked else site.name)
     states = []

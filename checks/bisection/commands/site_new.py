@@ -41,6 +41,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("name", metavar="NAME", help="name of the system: letters, digits, - and _")
     only = "use only this queue; may be repeated"
     add("--queue", action="append", default=[], metavar="Q", help=only)
+    text = "the Slurm cluster that jobs go to, where it is not this host's"
+    add("--cluster", default="", metavar="C", help=text)
     add("--account", default="", metavar="A", help="the account that jobs use")
     add("--qos", default="", metavar="Q", help="the Slurm QOS that jobs ask for")
     text = "the Slurm reservation that jobs use; its nodes are up also under maintenance"
@@ -55,6 +57,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def act(options: argparse.Namespace) -> Exit:
     file = checked(options)
     try:
+        schedulers.here().enter(options.cluster)
         read = functools.cache(schedulers.here().read)
         if options.refresh:
             site = refresh(file, read)
@@ -73,11 +76,7 @@ def checked(options: argparse.Namespace) -> Path:
             f"{options.name!r} is no name: letters, digits, - and _ are allowed, and no 'common...'"
         )
     file = paths.ROOT / "site-configs" / f"{options.name}.py"
-    choices = [
-        name
-        for name in ("queue", "account", "qos", "reservation", "nodes")
-        if getattr(options, name)
-    ]
+    choices = [name for name in ("queue", *draft.OF_SITE, "nodes") if getattr(options, name)]
     if options.refresh and choices:
         raise BisectionError(f"--refresh takes no --{choices[0]}: NAME.py holds the choices")
     if options.refresh and not file.exists():

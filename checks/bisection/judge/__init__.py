@@ -34,5 +34,5 @@ def rule(run: RunVerdict, evidence: Evidence | None = None) -> RunVerdict:
         except Exception as error:  # a defect must not lose the night's verdict
             traceback.print_exc()
             lost = f"{ruling.__module__.rpartition('.')[2]} not judged: {error!r}"
-            run = run.noting(troubles=[Text(lost)])
+            run = run.adding(troubles=[Text(lost)])
     return run

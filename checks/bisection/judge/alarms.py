@@ -3,13 +3,11 @@
 import statistics
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, astuple, replace
-from typing import Any
 
-from bisection.analysis.model import ChangePoint, Event, Row
+from bisection.analysis.model import ChangePoint, Event
 from bisection.analysis.outlying import faster
 from bisection.core.format import plural, some, utc
 from bisection.core.grouping import grouped
-from bisection.core.identity import IDENTITY
 from bisection.core.reasons.base import Reason, Text
 from bisection.core.reasons.performance import (
     Candidate,
@@ -33,9 +31,9 @@ def rule_changes(verdict: RunVerdict, evidence: Evidence) -> RunVerdict:
     that are gone are not measured; nor is what ran on other ranks than before: nothing slower could
     be seen."""
     verdict = replace(verdict, nights=evidence.nights)
-    if evidence.gone:
-        text = f"tests of the last session are gone: {some(evidence.gone)}"
-        verdict = verdict.noting(troubles=[Text(text)])
+    if evidence.vanished:
+        text = f"tests of the last session are gone: {some(evidence.vanished)}"
+        verdict = verdict.adding(troubles=[Text(text)])
     rows = evidence.comparison.rows if evidence.comparison else []
     changes = evidence.changes
     if unlike := [row for row in rows if row.is_of_other_ranks]:
@@ -44,24 +42,16 @@ def rule_changes(verdict: RunVerdict, evidence: Evidence) -> RunVerdict:
         cores = [f"; {fact(*astuple(change))}" for change in changes if change.what == "cores"]
         text = f"{tests} ran as {now}, in earlier sessions as {before}: not compared"
         accept = "`bisection sessions exclude` of the earlier sessions accepts the change"
-        verdict = verdict.noting(troubles=[Text(f"{text}{''.join(cores[:1])}; {accept}")])
+        verdict = verdict.adding(troubles=[Text(f"{text}{''.join(cores[:1])}; {accept}")])
     remarks: list[Reason] = [FactChanged(**asdict(c), since=evidence.since) for c in changes]
     if better := faster(rows):
         count = plural(len(better), "metric")
-        sides = Slower(**moved_values(better[0])).sides
+        sides = Slower(**better[0].moved).sides
         remarks.append(Text(f"{count} faster than in all earlier sessions, such as {sides}"))
     if moved := [row for row in rows if row.baseline_moved]:
-        count, sides = plural(len(moved), "ratio"), Slower(**moved_values(moved[0])).sides
+        count, sides = plural(len(moved), "ratio"), Slower(**moved[0].moved).sides
         remarks.append(Text(f"{count} changed because the baseline did, such as {sides}"))
-    return verdict.noting(remarks=remarks)
-
-
-def moved_values(row: Row) -> dict[str, Any]:
-    """The values of a reason on a metric: its test, both sides, how many times slower it is."""
-    names = (*IDENTITY, "metric", "unit")
-    values: dict[str, Any] = {name: getattr(row, name) for name in names}
-    sides = {"before": row.before.median, "after": row.seen, "factor": row.excess}
-    return {**values, **sides, "sessions": row.before.sessions}
+    return verdict.adding(remarks=remarks)
 
 
 def rule(verdict: RunVerdict, evidence: Evidence) -> RunVerdict:

@@ -9,20 +9,14 @@ from bisection.analysis.environment import changes
 from bisection.analysis.events import events_of
 from bisection.analysis.explain import explain_points
 from bisection.analysis.histories import drawn, histories, regular
-from bisection.analysis.model import (
-    Change,
-    ChangePoint,
-    Comparison,
-    DrawnHistory,
-    Event,
-    Suspect,
-)
+from bisection.analysis.model import Change, ChangePoint, Comparison, DrawnHistory, Event
 from bisection.analysis.night_tables import tables_of
 from bisection.analysis.nodes import recent, suspects
 from bisection.analysis.outlying import FEW_SAMPLES
 from bisection.analysis.retest_plan import Plan
 from bisection.core.identity import POINT
 from bisection.core.reasons.base import Reason
+from bisection.core.reasons.performance import SlowNode
 from bisection.core.thresholds import LIMITS
 from bisection.core.verdicts import RAN, Verdict
 from bisection.judge.raised import note_raised
@@ -63,9 +57,9 @@ class Evidence:
     impacts: tuple["Impact", ...] = ()
     # Of the store:
     before: tuple[Session, ...] = ()  # sessions that the run is compared with
-    gone: tuple[str, ...] = ()  # tests of the session before that ran once, and are no more
+    vanished: tuple[str, ...] = ()  # tests of the session before that ran once, and are no more
     nights: int | None = None  # of its kind, this one among them, which references may be made from
-    nodes: tuple[Suspect, ...] = ()  # slow by the times of all launches
+    nodes: tuple[SlowNode, ...] = ()  # slow by the times of all launches
     comparison: Comparison | None = None
     since: float = 0.0  # Unix time of the session before
     changes: tuple[Change, ...] = ()  # since then
@@ -96,7 +90,9 @@ def of_nights(
     except SelectionError:
         before = []
     nodes = tuple(suspects(store, recent(store, now[0])))
-    evidence = replace(evidence, before=tuple(before), nodes=nodes, gone=tuple(_gone(store, now)))
+    evidence = replace(
+        evidence, before=tuple(before), nodes=nodes, vanished=tuple(_vanished(store, now))
+    )
     evidence = count_nights(evidence, store, run)
     if not before:
         return evidence
@@ -105,7 +101,7 @@ def of_nights(
     return replace(evidence, comparison=comparison, changes=since, since=before[-1].start)
 
 
-def _gone(store: Store, now: Sequence[Session]) -> list[str]:
+def _vanished(store: Store, now: Sequence[Session]) -> list[str]:
     """The tests of the session before that are gone, or whose kernel is left out of the build now,
     if they ever ran."""
     tests = store.tests()

@@ -36,7 +36,7 @@ def rule(verdict: RunVerdict, _: Evidence) -> RunVerdict:
         for method in case.record.wrong
         if (*case.launch, method) not in answered
     ]
-    return verdict.noting(failures=wrong)
+    return verdict.adding(failures=wrong)
 
 
 def rule_reruns(verdict: RunVerdict, evidence: Evidence) -> RunVerdict:
@@ -49,7 +49,7 @@ def rule_reruns(verdict: RunVerdict, evidence: Evidence) -> RunVerdict:
         quiet += better
     count = len({launch.launch for part in evidence.disturbed for launch in part.launches})
     text = f"launches whose cores other processes used: {count}; quiet in the rerun: {quiet}"
-    return verdict.noting(remarks=[Text(text)])
+    return verdict.adding(remarks=[Text(text)])
 
 
 def replaced(verdict: RunVerdict, part: DisturbedRerun) -> tuple[RunVerdict, int]:
@@ -76,7 +76,7 @@ def replaced(verdict: RunVerdict, part: DisturbedRerun) -> tuple[RunVerdict, int
         was, now = (sum(case.takes(launch) for case in lost) for lost in (before, after))
         better += now < was
     wrong = [reason for reason in part.rerun.failures if reason not in verdict.failures]
-    return replace(verdict, cases=tuple(cases)).noting(failures=wrong), better
+    return replace(verdict, cases=tuple(cases)).adding(failures=wrong), better
 
 
 def rule_hosts(verdict: RunVerdict, evidence: Evidence) -> RunVerdict:
@@ -87,14 +87,14 @@ def rule_hosts(verdict: RunVerdict, evidence: Evidence) -> RunVerdict:
     nothing is compared.
     """
     rerun = evidence.retest and evidence.retest.rerun
-    named = [suspect.reason for suspect in evidence.nodes]
     faults = [*faulty_hosts([*verdict.cases, *(rerun.cases if rerun else ())])]
     several = len(set().union(*(case.record.hosts for case in verdict.cases))) > 1
     slow = [fault for fault in faults if several and isinstance(fault, SLOW_HOSTS)]
     least = LIMITS.slow_launches
     confirmed = [fault for fault in slow if fault.launches >= max(least, fault.share * fault.of)]
     suspect = [fault for fault in slow if fault.launches < least > fault.of]
-    return verdict.noting(
+    named = evidence.nodes
+    return verdict.adding(
         remarks=[*faults, *named], slow_nodes=[*named, *confirmed], suspect_nodes=suspect
     )
 

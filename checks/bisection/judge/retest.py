@@ -17,7 +17,6 @@ from bisection.core.reasons.performance import Outlier, Slower
 from bisection.core.thresholds import LIMITS
 from bisection.core.units import KIND_OF_UNIT
 from bisection.core.verdicts import Verdict
-from bisection.judge.alarms import moved_values
 from bisection.judge.evidence import Evidence, Retest
 from bisection.kernels.launch_record import LaunchRecord
 from bisection.runs.run_verdict import JudgedMetric, RunVerdict, TestResult
@@ -120,7 +119,7 @@ def rule_limits(verdict: RunVerdict, evidence: Evidence) -> RunVerdict:
         for case in retest.rerun.cases
         if case.verdict == Verdict.FAIL and not case.by_bounds
     ]
-    return replace(verdict, cases=cases).noting(failures=[*wrong, *_outside(retest, reruns)])
+    return replace(verdict, cases=cases).adding(failures=[*wrong, *_outside(retest, reruns)])
 
 
 def _outside(retest: Retest, reruns: Reruns) -> Iterator[Text]:
@@ -203,7 +202,7 @@ def rule(verdict: RunVerdict, evidence: Evidence) -> RunVerdict:
                 low, high = (0.0, limit) if row.better == "lower" else (limit, math.inf)
                 if (nodes := now.outside(low, high, mostly=True)) is not None:
                     rerun = median(now.values)
-                    reason = Slower(**moved_values(row), rerun=rerun, nodes=tuple(nodes))
+                    reason = Slower(**row.moved, rerun=rerun, nodes=tuple(nodes))
                     (alike if limit == row.shared_limit else confirmed).append(reason)
                     still += bool(row.shared)
                     break
@@ -216,7 +215,7 @@ def rule(verdict: RunVerdict, evidence: Evidence) -> RunVerdict:
         measured = {row.key for row, _ in known}
         why = plan.why or ("unmeasured" if launch in plan.chosen else "budget")
         outliers += [
-            Outlier(**moved_values(row), why=why, seconds=plan.cost[launch], budget=plan.budget)
+            Outlier(**row.moved, why=why, seconds=plan.cost[launch], budget=plan.budget)
             for row in rows
             if row.outlier and row.key not in measured and not confirmed
         ]
@@ -235,11 +234,11 @@ def rule(verdict: RunVerdict, evidence: Evidence) -> RunVerdict:
         slow = f"the control {control} was {reruns.drift:.2f}x slower during the retest"
         remarks.append(Text(f"{slow}; retest times are divided by {reruns.drift:.2f}"))
     if plan.chosen and evidence.retest.rerun is None:  # it runs, or it was killed
-        verdict = verdict.noting(troubles=[Text("the retest did not end")])
+        verdict = verdict.adding(troubles=[Text("the retest did not end")])
     if slower or outliers:
         tags = {**verdict.tags, SLOWER: "confirmed" if slower else "outlier"}
         verdict = replace(verdict, tags=tags)
-    return verdict.noting(slower=slower, outliers=outliers, remarks=remarks)
+    return verdict.adding(slower=slower, outliers=outliers, remarks=remarks)
 
 
 def _repeated(plan: Plan, evidence: Evidence, reruns: Reruns) -> Text | None:

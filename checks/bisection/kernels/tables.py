@@ -18,13 +18,13 @@ ALTERNATIVES = ("transpose", "npar", "eigen", "md", "halo", "tasks", "patches", 
 # Where each kernel lists its methods and cases; those of the network have no cases.
 METHODS = {kernel: (f"{kernel}/{kernel}.def", "BX_METHOD") for kernel in ALTERNATIVES} | {
     "npar": ("npar/npar_launch.f90", "method_t"),
-    "md": ("md/md_launch.f90", "method_t"),
+    "md": ("md/md_launch.f90", "md_method_t"),
     "metadata": ("restart/metadata.def", "BX_METHOD"),
     **{kernel: (f"network/{kernel}.def", "BX_METHOD") for kernel in NETWORK},
 }
 CASES = {kernel: (f"{kernel}/{kernel}.def", "BX_CASE") for kernel in ALTERNATIVES} | {
     "npar": ("npar/npar_cases.f90", "case_t"),
-    "md": ("md/md_lattice.f90", "crystal_t"),
+    "md": ("md/md_lattice.f90", "md_crystal_t"),
     "metadata": ("restart/metadata.def", "BX_CASE"),
 }
 

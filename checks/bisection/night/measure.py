@@ -52,7 +52,7 @@ def measure(request: Request, results: Path, limit: float | None = None) -> RunV
         raise BisectionError(f"no check is left by {shlex.join(request.arguments)}")
     if code != 0 and decision.of_run(rule(run)) == Exit.OK:
         log_file = str(results / "reframe.log")
-        run = run.noting(troubles=[Text(f"ReFrame exited with {code}, see {log_file}")])
+        run = run.adding(troubles=[Text(f"ReFrame exited with {code}, see {log_file}")])
     return run
 
 

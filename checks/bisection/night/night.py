@@ -25,6 +25,7 @@ from bisection.judge.evidence import DisturbedRerun, Evidence, Retest
 from bisection.judge.hosts import with_slow_hosts
 from bisection.judge.launch_rulings import replaced
 from bisection.judge.retest import Reruns
+from bisection.night import actions
 from bisection.night.measure import measure, request_of_reruns, request_of_retest
 from bisection.night.prepare import (
     Order,
@@ -35,8 +36,9 @@ from bisection.night.prepare import (
     say_waiting,
 )
 from bisection.report import gather
-from bisection.report.comparison_text import beside
+from bisection.report.comparison_text import against_earlier
 from bisection.report.lines import commanded, wrapped
+from bisection.report.report_data import Report
 from bisection.runs import command, folder, waiting
 from bisection.runs.run_verdict import Request, RunVerdict
 from bisection.sites.before_run import Partitions
@@ -56,6 +58,7 @@ class Night:
     evidence: Evidence = field(default_factory=Evidence)
     began: float = field(default_factory=time.monotonic)  # when its launches began
     verdict: RunVerdict = field(init=False)  # by what is known now
+    report: Report | None = None  # once it is written
 
     def __post_init__(self) -> None:
         self.verdict = rule(self.run, self.evidence)
@@ -72,11 +75,11 @@ class Night:
 
     def trouble(self, *reasons: Reason) -> None:
         new = [reason for reason in reasons if reason not in self.run.troubles]
-        self.correct(self.run.noting(troubles=new))
+        self.correct(self.run.adding(troubles=new))
 
     def remark(self, *reasons: Reason) -> None:
         """Notes what a person should know beside."""
-        self.correct(self.run.noting(remarks=reasons))
+        self.correct(self.run.adding(remarks=reasons))
 
     @contextlib.contextmanager
     def survives(self, lost: str = "") -> Iterator[None]:
@@ -129,7 +132,24 @@ def run_night(order: Order) -> tuple[RunVerdict, Sequence[str]]:
     if request.deadline:  # nothing fits into the last second
         budget = min(budget, max(request.until - time.time(), 1.0))
     lines = conclude(night, budget, against, partitions)
-    return night.verdict, lines
+    return night.verdict, [*lines, *acted(night, order, partitions)]
+
+
+def acted(night: Night, order: Order, partitions: Partitions) -> list[str]:
+    """Calls the site's command for bad nodes; returns lines on it. No failure of it counts."""
+    commands = (part["extras"].get("on_suspect", "") for part in partitions)
+    command = next(filter(None, commands), "") if order.on_suspect is None else order.on_suspect
+    if not command or not night.report:
+        return []
+    nodes = {
+        node.name
+        for part in partitions
+        for node in schedulers.of(part["scheduler"]).nodes_of(part["access"])
+    }
+    try:
+        return wrapped(*actions.act(night.report, command, order.acts, len(nodes), paths.home()))
+    except OSError as error:
+        return wrapped(f"on suspect: {command}: {error}")
 
 
 def conclude(
@@ -312,13 +332,14 @@ def reported(night: Night, store: Store | None) -> list[str]:
         gather.write_verdict(night.verdict, night.results)
     if report is None:
         return ["no report: the store does not have the run"] if run.judged else []
+    night.report = replace(report, run=night.verdict)
     try:
-        files = gather.write(replace(report, run=night.verdict), night.results)
+        files = gather.write(night.report, night.results)
     except Exception as error:  # a defect of a page must not lose the night's verdict
         if not isinstance(error, OSError):
             traceback.print_exc()
         return [f"no report: {error}"]
-    lines = beside(report.comparison) if report.comparison else []
+    lines = against_earlier(report.comparison) if report.comparison else []
     lines += report.interconnect.lines() if report.interconnect else []
     lines.append(f"report: {paths.shown(files['report.html'])}")
     return wrapped(*lines)

@@ -13,6 +13,7 @@ from bisection.core import paths
 from bisection.core.format import duration, plural, some
 from bisection.core.reasons.base import Reason, Text
 from bisection.core.verdicts import TIERS, BisectionError, NotMeasured
+from bisection.night.actions import Most
 from bisection.report.lines import wrapped
 from bisection.report.words import defect_line
 from bisection.runs import command, waiting
@@ -54,6 +55,8 @@ class Order:
     accepts_stale: bool = False  # kernels of other sources
     sweeps_nodes: bool = False
     reservation: str = ""  # of all jobs; "": that of the site file
+    on_suspect: str | None = None  # a command for bad nodes; None: that of the site file
+    acts: Most | None = None  # how many nodes it may be called for; None: it is only printed
 
 
 def prepare(order: Order) -> tuple[Request, Path, before_run.Partitions]:
@@ -72,6 +75,7 @@ def prepare(order: Order) -> tuple[Request, Path, before_run.Partitions]:
         raise BisectionError("\n".join(map(defect_line, defects)))
     if order.reservation:
         before_run.require_reserved(partitions, order.reservation)
+    before_run.enter_cluster(partitions)
     before_run.require_tests(site, order.tier, names)
     environ = before_run.choose_environ(site, partitions, order.environ)
     needed = {check["path"] for check in site.checks.values()}

@@ -31,7 +31,7 @@ def comparison_text(result: Comparison) -> list[str]:
     codes, others = words.split_codes(result.rows)
     tables = {words.CODES: codes}
     for verdict in LISTED:
-        tables[verdict] = [row for row in words.alone(others) if row.verdict == verdict]
+        tables[verdict] = [row for row in words.unshared(others) if row.verdict == verdict]
     tables["outliers"] = [row for row in others if row.outlier]
     for title, rows in tables.items():
         lines += [*_table(title, rows), ""] if rows else []
@@ -39,7 +39,7 @@ def comparison_text(result: Comparison) -> list[str]:
         lines += [*_upgrade(result), ""]
     lines += [*undecided(result), ""] if result.undecided else []
     notes = [f"changed: {c.what}: {c.before} -> {c.after}" for c in result.changes]
-    notes += [str(suspect.reason) for suspect in result.suspects]
+    notes += list(map(str, result.suspects))
     notes += [f"unsafe: {words.unsafe(result)}"] if result.unsafe else []
     notes += [f"note: {advice}" for advice in result.advice]
     lines += wrapped(*notes)
@@ -52,7 +52,7 @@ def undecided(result: Comparison) -> list[str]:
     return lines_of(result.undecided, words.UNDECIDED) if result.undecided else []
 
 
-def beside(result: Comparison) -> list[str]:
+def against_earlier(result: Comparison) -> list[str]:
     """Returns the comparison of one run with earlier sessions, as lines."""
     count = len(result.before)
     earlier = f"{count} earlier sessions" if count > 1 else "the session before"
@@ -139,7 +139,7 @@ def comparison_as_json(
     for row, cells in zip(comparison.rows, fields["rows"], strict=True):
         cells["why"] = words.why(row)
     for suspect, cells in zip(comparison.suspects, fields["suspects"], strict=True):
-        cells["why"] = str(suspect.reason)
+        cells["why"] = str(suspect)
     return fields | {
         "limits": thresholds.VALUES,
         "sentence": words.sentence(comparison),

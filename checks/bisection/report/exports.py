@@ -292,40 +292,52 @@ def _samples(report: Report) -> Iterator[Sample]:
 
 # ---- nodes ----
 
+INTERCONNECT = "INTERCONNECT"  # in place of a reason's code: a component that is a node
+
 
 def nodecheck(report: Report) -> str:
     """A line per bad node: its name and why, as health checks and `scontrol update nodename=NODE
     reason=WHY` take them; empty if there is none. Only confirmed ones: of several that are not told
     apart none, and none that looked slow once."""
-    reasons: dict[str, dict[str, None]] = {}
-    for node, reason in _bad_nodes(report):
+    texts = {node: reason_line(whys) for node, whys in bad_nodes(report).items()}
+    return "".join(f"{node} {text}\n" for node, text in texts.items())
+
+
+def reason_line(whys: Sequence[tuple[str, str]]) -> str:
+    """Why a node is bad, as a scheduler keeps it, of (code, why)."""
+    return "bisection: " + short("; ".join(dict.fromkeys(why for _, why in whys)), 240)
+
+
+def bad_nodes(report: Report) -> dict[str, list[tuple[str, str]]]:
+    """The nodes that results accuse by name -> codes of the reasons, and why, in words on one line
+    without what a shell would take for its own."""
+    reasons: dict[str, list[tuple[str, str]]] = {}
+    for node, code, reason in _accusations(report):
         if re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._-]*", node.strip()):
-            # on one line, without what a shell would take for its own
             text = " ".join(re.sub(r"[\"'`$\\]", "", plain(reason)).split())
-            reasons.setdefault(node.strip(), {}).setdefault(text)
-    texts = {node: short("; ".join(texts), 240) for node, texts in sorted(reasons.items())}
-    return "".join(f"{node} bisection: {text}\n" for node, text in texts.items())
+            reasons.setdefault(node.strip(), []).append((code, text))
+    return dict(sorted(reasons.items()))
 
 
-def _bad_nodes(report: Report) -> Iterator[tuple[str, str]]:
-    """(node, why), of nodes that results accuse by name."""
+def _accusations(report: Report) -> Iterator[tuple[str, str, str]]:
+    """(node, code of a reason, why)."""
     run = report.run or RunVerdict()
     others = [remark for remark in run.remarks if isinstance(remark, ADAPTER_FAULTS)]
-    slow = [suspect.reason for suspect in report.suspects]
-    for reason in [*slow, *run.slow_nodes, *others]:
+    for reason in [*report.suspects, *run.slow_nodes, *others]:
         if not isinstance(reason, SlowNode):
-            yield reason.host, str(reason)
+            yield reason.host, reason.code, str(reason)
         elif len(reason.nodes) == 1:
-            yield reason.nodes[0], f"{reason.longer}, in {reason.where}"
+            yield reason.nodes[0], reason.code, f"{reason.longer}, in {reason.where}"
     for blame in report.evidence.blames:
-        yield from blame.bad_nodes()
+        yield from ((node, INTERCONNECT, why) for node, why in blame.bad_nodes())
     for case in run.bad:
         if isinstance(case.reason, Blocked):
             for node, why in case.reason.down:
                 why = "no reason is given" if why in ("", "none") else why
-                yield node, f"down or drained, so that a job was not started: {why}"
+                text = f"down or drained, so that a job was not started: {why}"
+                yield node, case.reason.code, text
         for host in _accused(case):
-            yield host, f"{case_name(case)}: {case.reason}"
+            yield host, getattr(case.reason, "code", ""), f"{case_name(case)}: {case.reason}"
 
 
 def _accused(case: TestResult) -> list[str]:

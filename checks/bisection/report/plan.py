@@ -34,8 +34,8 @@ def nights_needed(
     yield from columns(lines)
     yield (
         f"{LIMITS.seen:.0%} of such comparisons find a change of {effect:.1%} of one metric. "
-        "`run` raises half of its alarms at such a change after so many nights, sooner if it "
-        "repeats the launch in each of them (--retest)."
+        "`run` raises an alarm at such a change in half of all cases within the nights of the last "
+        "two columns: without repeats, and with a repeat in each night (--retest)."
     )
 
 
@@ -62,7 +62,7 @@ def proposed(
     yield (
         f"finds: the part of slow-downs of {effect:.0%} at which `run` raises an alarm within "
         f"{LIMITS.plan_nights} nights; "
-        "each method of a check at a layout is as likely to become slower."
+        "assuming that all checks, methods and layouts are equally likely to become slower."
     )
     yield f"reached: the part of the nodes on which it launches within {LIMITS.plan_nights} nights."
     if best.given_up:

@@ -7,11 +7,11 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from bisection.analysis.model import Comparison, Row, Suspect
+from bisection.analysis.model import Comparison, Row
 from bisection.analysis.outlying import faster, slower
 from bisection.analysis.predict import Prediction
 from bisection.core.format import plural
-from bisection.core.reasons.performance import WorseSince
+from bisection.core.reasons.performance import SlowNode, WorseSince
 from bisection.core.verdicts import Against, Exit, Verdict
 from bisection.judge import decision
 from bisection.judge.alarms import alarms_of
@@ -47,7 +47,7 @@ class Report:
         return self.comparison.rows if self.comparison else ()
 
     @property
-    def suspects(self) -> Sequence[Suspect]:
+    def suspects(self) -> Sequence[SlowNode]:
         return self.comparison.suspects if self.comparison else ()
 
     @property

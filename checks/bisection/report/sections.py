@@ -104,7 +104,7 @@ Content = tuple[str, list[TextTable], list[str]]  # lead, tables, notes
 def _worse(report: Report) -> Content:
     codes, others = words.split_codes(report.rows)
     bad = {Verdict.REGRESSED, Verdict.MISSING, Against.BELOW}
-    rows = [r for r in words.alone(others) if slower([r]) or bad & {r.verdict, r.against}]
+    rows = [r for r in words.unshared(others) if slower([r]) or bad & {r.verdict, r.against}]
     titled = {words.CODES.capitalize(): codes, "": rows}
     contents = [rows_table(part, WORST, title) for title, part in titled.items()]
     run = report.run
@@ -116,8 +116,8 @@ def _worse(report: Report) -> Content:
 
 
 def _better(report: Report) -> Content:
-    alone = words.alone(report.rows)
-    rows = [row for row in alone if row.verdict == Verdict.IMPROVED or faster([row])]
+    own = words.unshared(report.rows)
+    rows = [row for row in own if row.verdict == Verdict.IMPROVED or faster([row])]
     shared = [words.finding(each) for each in _shared(report, Verdict.IMPROVED)]
     return "", [rows_table(rows, WORST)], shared
 

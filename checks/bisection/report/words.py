@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from bisection.analysis.explain import slower_codes
-from bisection.analysis.model import Comparison, Event, Row, Suspect
+from bisection.analysis.model import Comparison, Event, Row
 from bisection.core.format import plural, ratio_words, some, utc
 from bisection.core.grouping import grouped
 from bisection.core.reasons import DISTURBED, performance
@@ -55,7 +55,7 @@ def finding(reason: SharedChange) -> str:
     return f"{direction(reason)}: {reason}"
 
 
-def alone(rows: Sequence[Row]) -> list[Row]:
+def unshared(rows: Sequence[Row]) -> list[Row]:
     return [row for row in rows if not isinstance(row.reason, SharedChange)]
 
 
@@ -74,7 +74,7 @@ def split_codes(rows: Sequence[Row]) -> tuple[list[Row], list[Row]]:
 # ---- nodes ----
 
 
-def slow_nodes(suspects: Sequence[Suspect], verdict: RunVerdict) -> list[str]:
+def slow_nodes(suspects: Sequence[SlowNode], verdict: RunVerdict) -> list[str]:
     """Returns how many nodes are slow, and how many may be, for headlines."""
     slow = {suspect.nodes[0] for suspect in suspects}
     for reason in verdict.slow_nodes:
@@ -127,7 +127,7 @@ def sentence(comparison: Comparison) -> str:
         parts.append(f"the network explains {count} of {slower}")
     busy = sum(row.verdict == Verdict.NOT_MEASURED and _disturbed(row.reason) for row in rows)
     parts += [f"{busy} not measured, as other processes used the cores"] if busy else []
-    parts += [str(suspect.reason) for suspect in comparison.suspects]
+    parts += map(str, comparison.suspects)
     return f"{text}: {'; '.join(parts)}" if parts else text
 
 

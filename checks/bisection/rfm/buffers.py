@@ -23,6 +23,7 @@ def on_devices(
     launch: type[Launch],
     *,
     refused: Mapping[str, Iterable[str]] | None = None,
+    asserted: Sequence[str] | None = None,
     **launch_values: Any,
 ) -> None:
     """Adds tests CHECK_host, CHECK_staged and CHECK_device for each test of a check.
@@ -33,6 +34,7 @@ def on_devices(
     Args:
         check, launch: the check, and the launch that is its fixture.
         refused: buffers -> methods that the kernel refuses with them, which are not applicable.
+        asserted: in place of the check's, where the kernel lacks some metrics on devices.
         launch_values: what the launches have in place of those of `launch`.
     """
     for buffers, layout in zip(BUFFERS, ON_DEVICES, strict=True):
@@ -49,6 +51,7 @@ def on_devices(
             "valid_systems": places,
             "tiers": tiers,
             "inapplicable": {method: [layout] for method in away},
+            **({} if asserted is None else {"asserted": [*asserted]}),
             "__doc__": f"{inspect.getdoc(check)} ({buffers} memory)",
         }
         rfm.simple_test(make_test(check.__name__ + suffix, (check,), body, module=module))

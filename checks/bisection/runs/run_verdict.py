@@ -232,7 +232,7 @@ class RunVerdict:
     tags: Mapping[str, str] = field(default_factory=dict)
     request: Request = field(default_factory=Request)
 
-    def noting(
+    def adding(
         self,
         *,
         troubles: Iterable[Reason] = (),

@@ -66,6 +66,8 @@ class Scheduler:
     queue_options: Sequence[str] = ()  # by which a job names its queue
     account_options: Sequence[str] = ()
     reservation_options: Sequence[str] = ()
+    cluster_options: Sequence[str] = ()  # by which a job names a cluster other than this host's
+    withheld: Sequence[str] = ()  # variables of this process that jobs must not have
     is_local = False  # jobs run on this host
     is_read = False  # `site new` reads its queues, and `site check` its answers
     takes_qos = False
@@ -84,8 +86,13 @@ class Scheduler:
         self.name = name  # ReFrame's
         self.title = title  # its own
         self.commands = commands  # that it is known by
-        self.submits, self.cancels = submits, cancels  # its commands for that
+        self.submits, self._cancels = submits, cancels  # its commands for that
         self.asks = asks  # further commands that ReFrame calls
+
+    @property
+    def cancels(self) -> str:
+        """Its command that cancels jobs of the cluster that is asked, before their numbers."""
+        return self._cancels
 
     def has_command(self, program: str) -> bool:
         return bool(program) and program in (self.submits, self.cancels.split(" ")[0], *self.asks)
@@ -94,6 +101,10 @@ class Scheduler:
         return bool(self.commands) and all(map(shutil.which, self.commands))
 
     # ---- the scheduler ----
+
+    def enter(self, cluster: str) -> None:
+        """Has its commands of this process, and of those that it starts, ask a cluster by name; ""
+        for this host's."""
 
     def in_whose_name(self, access: Sequence[str]) -> tuple[str, str]:
         """The account and the reservation of jobs with these options, "" for none: for `read`."""

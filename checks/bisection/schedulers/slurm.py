@@ -32,8 +32,9 @@ ALIVE = ("CONFIGURING", "PENDING", "REQUEUED", "RUNNING", "SUSPENDED")
 NO_PLACE = "not available"
 # Of a job whose folder or output files the node could not open: it ends without a word.
 NOT_LAUNCHED = "0:53"
-# By which a job names its cluster, where that is not this host's.
-CLUSTER = ("-M", "--clusters", "--cluster")
+# Has all commands of Slurm but sacct ask this cluster. In a job, srun would ask the database where
+# it is, and nodes may not reach that.
+CLUSTER = "SLURM_CLUSTERS"
 NODELIST = "--nodelist="  # the option that requests nodes by name
 
 
@@ -43,12 +44,23 @@ class Slurm(Scheduler):
     queue_options = ("-p", "--partition")
     account_options = ("-A", "--account")
     reservation_options = ("--reservation",)
+    cluster_options = ("-M", "--clusters", "--cluster")
+    withheld = (CLUSTER,)
     is_read = takes_qos = takes_nodes = True
 
     def __init__(self, name: str, needs_accounting: bool = True) -> None:
         asks = "sacct scontrol sinfo squeue".split()
         super().__init__(name, "Slurm", ["scontrol", "sbatch"], "sbatch", "scancel", asks)
         self.needs_accounting = needs_accounting
+
+    @property
+    def cancels(self) -> str:
+        cluster = os.environ.get(CLUSTER)
+        return f"{self._cancels} -M {cluster}" if cluster else self._cancels
+
+    def enter(self, cluster: str) -> None:
+        if cluster:
+            os.environ[CLUSTER] = cluster
 
     def is_here(self) -> bool:
         """True if this host belongs to a Slurm; its commands may be there without any."""
@@ -66,9 +78,6 @@ class Slurm(Scheduler):
         lines = ask("scontrol", "show", "partition", "--all", "-o").text.splitlines()
         named = map(records.record_of, lines)
         return [record["PartitionName"] for record in named if "PartitionName" in record]
-
-    def queues_named(self, access: Sequence[str]) -> list[str]:
-        return [] if option_value(access, *CLUSTER) else super().queues_named(access)
 
     def nodes_of(self, access: Sequence[str]) -> list[QueueNode]:
         """None where only Slurm knows which: by names, or by an expression of features."""
@@ -101,8 +110,9 @@ class Slurm(Scheduler):
         boots = (record.get("BootTime", "") for record in records.node_records(nodes))
         events = {"boot": max((float(boot) for boot in boots if boot.isdigit()), default=0.0)}
         file = records.configuration(ask("scontrol", "show", "config").text).get("SLURM_CONF")
+        here = file and not os.environ.get(CLUSTER)  # another cluster's is elsewhere
         with contextlib.suppress(OSError):  # of a file that this host does not see
-            events["configuration"] = Path(file).stat().st_mtime if file else 0.0
+            events["configuration"] = Path(file).stat().st_mtime if file and here else 0.0
         return events
 
     def ask(self, job: Any, shape: Geometry, limit: float, deadline: float | None) -> None:
@@ -173,7 +183,7 @@ class Slurm(Scheduler):
 
     def cancel(self, jobs: Iterable[str]) -> None:
         """Cancels all of them at once: none starts in between."""
-        ask(self.cancels, *jobs)
+        ask(*self.cancels.split(), *jobs)
 
     def cause(self, job: Any, ended: bool = False, said: Callable[[], str] = str) -> Reason | None:
         """By the state in which the controller has the job, or, once it has forgotten it, by what

@@ -8,6 +8,7 @@ from typing import Any
 
 from bisection import schedulers
 from bisection.core import reference_files
+from bisection.core.commands import option_value
 from bisection.core.format import some
 from bisection.core.parser import Parser
 from bisection.core.reasons.base import Text
@@ -48,6 +49,23 @@ def choose_partitions(site: Site, system: str) -> Partitions:
         return partitions
     known = some(part["name"] for part in site.partitions)
     raise BisectionError(f"--system {system}: unknown partition; {site.name} has {known}")
+
+
+def enter_cluster(partitions: Partitions) -> None:
+    """Has all that asks a scheduler from now on ask the cluster that the jobs of these partitions
+    name. BisectionError: they name several."""
+    named: dict[str, str] = {}  # cluster -> its first partition
+    for part in partitions:
+        scheduler = schedulers.of(part["scheduler"])
+        cluster = option_value(part["access"], *scheduler.cluster_options)
+        named.setdefault(cluster, part["name"])
+        if "," in cluster or len(named) > 1:
+            texts = (f"{name} uses {cluster or 'the usual one'}" for cluster, name in named.items())
+            raise BisectionError(
+                f"partitions of several clusters: {'; '.join(texts)}; one can be measured at a "
+                "time, by NAME:PARTITION"
+            )
+        scheduler.enter(cluster)
 
 
 def require_reserved(partitions: Partitions, reservation: str) -> None:

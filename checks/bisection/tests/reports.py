@@ -16,6 +16,7 @@ from bisection.advice.sources import LITERATURE
 from bisection.analysis import model
 from bisection.core.reasons.base import Text
 from bisection.core.reasons.launches import MpiAbort, TestFailed
+from bisection.core.reasons.performance import SlowNode
 from bisection.core.verdicts import Verdict
 from bisection.judge.evidence import Evidence
 from bisection.report import page as pages
@@ -31,6 +32,10 @@ HOSTILE = "</script><script>alert(1)</script><b>&\"'`|$x_1$ \x1b[31m\x00{{ 7*7 }
 PLACE = {"system": "localhost", "partition": "default", "environ": "system"}
 METRIC = {**PLACE, "check": "transpose", "case": "cnt40", "layout": "mpi", "method": "shm"}
 METRIC |= {"metric": "time", "unit": "s", "better": "lower"}
+
+
+def slow_node(node, ratio=2.0, jobs=1, where="p"):
+    return SlowNode(nodes=(node,), ratio=ratio, jobs=jobs, where=where)
 
 
 def row(
@@ -159,7 +164,7 @@ def cluster():
         advice=[said("Look at cn017 first."), said("Measure sic in two more sessions.")],
         changes=changes,
         undecided=[model.Undecided("noise", 1, "34")],
-        suspects=[model.Suspect(["cn017"], 1.44, 12, "cluster:cpu")],
+        suspects=[slow_node("cn017", 1.44, 12, "cluster:cpu")],
     )
     noise = [random.Random(n).gauss(1, 0.01) for n in range(60)]
     old, new, best = ([level * each for each in noise] for level in (0.01, 0.0142, 0.008))

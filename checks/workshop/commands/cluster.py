@@ -54,6 +54,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--accounting", action="store_true", help="with slurmdbd and a MariaDB, for sacct"
     )
     up.add_argument(
+        "--annex",
+        type=int,
+        default=0,
+        metavar="NODES",
+        help="so many of the last nodes are of a second cluster, annex; with a database",
+    )
+    up.add_argument(
         "--account",
         action="append",
         metavar="NAME",
@@ -150,7 +157,8 @@ def act(options: argparse.Namespace) -> Exit:
         blueprint = Blueprint(
             nodes=tuple(nodes),
             partitions=tuple(partitions),
-            accounting=options.accounting or bool(options.account),
+            accounting=options.accounting or bool(options.account or options.annex),
+            annex=options.annex,
             shared_memory=options.shared_memory,
             options=tuple(options.conf),
             accounts=tuple(options.account or Blueprint.accounts),

@@ -242,10 +242,12 @@ static int pass(MPI_Comm comm)
     bx_at_once_meet(comm);
     return MPI_SUCCESS;
 }
+bool bx_at_once_are_hollow;
+
 /* SimGrid copies what is reduced in place. */
 static const void *sent_by(const void *send)
 {
-    return send == MPI_IN_PLACE && bx_platform_messages_are_hollow() ? "" : send;
+    return send == MPI_IN_PLACE && bx_at_once_are_hollow ? "" : send;
 }
 CALL(Barrier, (MPI_Comm c), (c), pass(c))
 CALL(Bcast, (void *r, int n, MPI_Datatype t, int root, MPI_Comm c), (r, n, t, root, c),

@@ -9,6 +9,9 @@
 /* Whether this machine has them. */
 bool bx_at_once(void);
 
+/* Whether messages carry no data: see bx_charge_hollow_messages. */
+extern bool bx_at_once_are_hollow;
+
 /* Waits for all ranks of a communicator, on any machine. */
 void bx_at_once_meet(MPI_Comm comm);
 

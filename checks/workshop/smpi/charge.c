@@ -75,20 +75,16 @@ extern const size_t _ZN7simgrid4smpi8ActorExt12EXTENSION_IDE __attribute__((weak
 void _ZN7simgrid4smpi8ActorExt13set_replayingEb(void *extension, bool replaying)
     __attribute__((weak));
 
-static bool are_hollow;
-
-bool bx_platform_messages_are_hollow(void) { return are_hollow; }
-
 bool bx_charge_hollow_messages(bool hollow)
 {
-    bool before = are_hollow;
+    bool before = bx_at_once_are_hollow;
     if (!bx_charge_is_hollow() || hollow == before) return before;
     if (bx_at_once() || !&_ZN7simgrid4smpi8ActorExt12EXTENSION_IDE) return before;
     /* an actor is a C++ object that begins with a vector of its extensions */
     void **extensions = *(void ***)sg_actor_self();
     bx_at_once_meet(MPI_COMM_WORLD); /* a message is hollow at both ends */
     _ZN7simgrid4smpi8ActorExt13set_replayingEb(extensions[_ZN7simgrid4smpi8ActorExt12EXTENSION_IDE],
-                                               are_hollow = hollow);
+                                               bx_at_once_are_hollow = hollow);
     bx_at_once_meet(MPI_COMM_WORLD);
     return before;
 }

@@ -25,8 +25,6 @@ int bx_platform_sched_getaffinity(pid_t rank, size_t size, cpu_set_t *cores);
 
 /* Returns BX_HOLLOW: of so many panels of ScaLAPACK's reduction one is simulated; 0: not hollow. */
 int bx_platform_panels(void);
-/* Whether messages carry no data: see bx_charge_hollow_messages. */
-bool bx_platform_messages_are_hollow(void);
 /* Rows of a block of the eigenvectors that ScaLAPACK merges, first and last of which a later merge
  * reads: a hollow run computes these; 0: none are merged. */
 extern int bx_merged_block;

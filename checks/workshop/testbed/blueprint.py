@@ -10,6 +10,7 @@ from bisection.core.topology import TopologyError, expanded
 
 NETWORK = "10.213.77"  # of the namespaces alone; nothing of it is seen outside
 HEAD = "head"
+CLUSTER, ANNEX = "testbed", "annex"  # Slurm's names of the cluster, and of a second one
 NODE_FORM = "NODES[:CORES[xTHREADS][:SPARE[:FEATURE,...[:GPUS]]]]"
 FOR_GPUS = [f"/dev/{name}" for name in ("null", "zero", "full", "random", "urandom")]
 # A site's policy scripts, which Slurm looks for beside slurm.conf -> the setting that uses them.
@@ -106,6 +107,18 @@ class Blueprint:
         "test",
     )  # of the database, all of them root's, by default the first
     policies: tuple[str, ...] = ()  # files, each with a name of POLICIES
+    annex: int = 0  # so many of the last nodes are of a second cluster, of the same database
+
+    @property
+    def clusters(self) -> dict[str, range]:
+        """The names of the clusters, and the numbers of their nodes."""
+        first = len(self.nodes) - self.annex + 1
+        second = {ANNEX: range(first, len(self.nodes) + 1)} if self.annex else {}
+        return {CLUSTER: range(1, first), **second}
+
+    def cluster_of(self, number: int) -> str:
+        """The name of the cluster of node `number`."""
+        return next(name for name, nodes in self.clusters.items() if number in nodes)
 
     def names(self) -> list[str]:
         """The names of the nodes."""
@@ -117,6 +130,14 @@ class Blueprint:
             f"partition {partition.name}: node {partition.last} of {len(self.nodes)} nodes"
             for partition in self.partitions
             if partition.last > len(self.nodes)
+        ]
+        if self.annex and not (self.accounting and self.annex < len(self.nodes)):
+            faults.append(f"annex of {self.annex} nodes: needs accounting, and nodes beside them")
+        faults += [
+            f"partition {part.name}: nodes of two clusters"
+            for part in self.partitions
+            if part.last <= len(self.nodes)
+            and self.cluster_of(part.first) != self.cluster_of(part.last)
         ]
         for kind, names in (
             ("partition", [partition.name for partition in self.partitions]),
@@ -149,25 +170,28 @@ class Blueprint:
         lines = ["127.0.0.1 localhost", *(f"{ip} {name}" for name, ip in named.items())]
         return "\n".join(lines) + "\n"
 
-    def slurm_conf(self, folder: Path, memory: int) -> str:
+    def slurm_conf(self, folder: Path, memory: int, cluster: str = CLUSTER) -> str:
         """slurm.conf.
 
         Args:
             folder: of the cluster.
             memory: MiB of this machine, which the nodes share.
+            cluster: its name.
         """
+        mine, state = self.clusters[cluster], folder / "state" / cluster
         settings: dict[str, Any] = {
-            "ClusterName": "testbed",
+            "ClusterName": cluster,
             "SlurmctldHost": f"{HEAD}({address(0)})",
+            "SlurmctldPort": 6817 + [*self.clusters].index(cluster),
             "SlurmUser": "root",
             "SlurmdUser": "root",
             "AuthType": "auth/munge",
             "AuthInfo": f"socket={folder}/munge/socket",
             "CredType": "cred/munge",
-            "StateSaveLocation": folder / "state",
+            "StateSaveLocation": state,
             "SlurmdSpoolDir": folder / "spool/%n",
             "TmpFS": folder / "tmp/%n",  # where the PMIx servers of the nodes would collide
-            "SlurmctldPidFile": folder / "state/slurmctld.pid",
+            "SlurmctldPidFile": state / "slurmctld.pid",
             "SlurmdPidFile": folder / "spool/%n.pid",
             "ProctrackType": "proctrack/linuxproc",
             "TaskPlugin": "task/affinity",  # for srun --cpu-bind=cores
@@ -197,12 +221,13 @@ class Blueprint:
         records = []  # of which there may be several of one name
         for name, _, value in (line.partition("=") for line in self.options):
             if name in ("NodeName", "PartitionName"):
-                records.append(f"{name}={value}")
+                records += [f"{name}={value}"] if cluster == CLUSTER else []
             else:
                 settings[name] = value
         lines = [f"{name}={value}" for name, value in settings.items()]
         names = self.names()
-        for number, node in enumerate(self.nodes, 1):
+        for number in mine:
+            node = self.nodes[number - 1]
             line = (
                 f"NodeName={names[number - 1]} NodeAddr={address(number)} Sockets=1 "
                 f"CoresPerSocket={node.cores} ThreadsPerCore={node.threads} "
@@ -212,8 +237,9 @@ class Blueprint:
             line += f" Feature={','.join(node.features)}" if node.features else ""
             line += f" Gres=gpu:{node.gpus}" if node.gpus else ""
             lines.append(line)
-        for partition in self.partitions:
-            default = "YES" if partition == self.partitions[0] else "NO"
+        queues = [partition for partition in self.partitions if partition.first in mine]
+        for partition in queues:
+            default = "YES" if partition == queues[0] else "NO"
             whole = " OverSubscribe=EXCLUSIVE" if partition.whole else ""
             members = ",".join(names[partition.first - 1 : partition.last])
             lines.append(

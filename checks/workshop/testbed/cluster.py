@@ -18,7 +18,7 @@ from typing import Any
 from bisection.core import launchers
 from bisection.core.paths import text_of, write_whole
 from workshop.testbed import hosts
-from workshop.testbed.blueprint import HEAD, Blueprint, Node, Partition, address
+from workshop.testbed.blueprint import CLUSTER, HEAD, Blueprint, Node, Partition, address
 from workshop.testbed.hosts import PATIENCE, Process, TestbedError, until
 
 WIRE = Path(__file__).with_name("wire.py")
@@ -123,7 +123,9 @@ class Cluster:
         """
         text = ""
         for _ in until(seconds, 0.1):
-            text = self.output("sinfo", "-h", "-N", "-o", "%N %t")
+            asks = ["sinfo", "-h", "-N", "-o", "%N %t"]
+            others = [[*asks, "-M", name] for name in self.blueprint.clusters if name != CLUSTER]
+            text = "".join(self.output(*words) for words in (asks, *others))
             rows = dict(line.split() for line in text.splitlines() if line.count(" ") == 1)
             if len(rows) == len(self.blueprint.nodes) and set(rows.values()) <= set(states):
                 return
@@ -141,7 +143,10 @@ class Cluster:
         key.write_bytes(os.urandom(128))
         (self.folder / "munge").chmod(0o755)
         write_whole(self.folder / "hosts", self.blueprint.hosts())
-        write_whole(self.slurm_conf, self.blueprint.slurm_conf(self.folder, memory))
+        for cluster in self.blueprint.clusters:
+            (self.folder / "state" / cluster).mkdir()
+            text = self.blueprint.slurm_conf(self.folder, memory, cluster)
+            write_whole(self.slurm_conf_of(cluster), text)
         # A cluster in a container has no systemd to ask for its control groups.
         write_whole(self.folder / "cgroup.conf", "IgnoreSystemd=yes\n")
         write_whole(self.folder / "gres.conf", self.blueprint.gres_conf())
@@ -171,8 +176,11 @@ class Cluster:
         self._await("munged", lambda: (munge / "socket").exists())
         if self.blueprint.accounting:
             self._start_database()
-        self._daemon(["slurmctld", "-D", "-c", "-f", str(self.slurm_conf)])
-        self._await("slurmctld", lambda: "is UP" in self.output("scontrol", "ping"))
+        for name in self.blueprint.clusters:
+            conf = str(self.slurm_conf_of(name))
+            self._daemon(["slurmctld", "-D", "-c", "-f", conf], {"SLURM_CONF": conf})
+            asks = ["env", f"SLURM_CONF={conf}", "scontrol", "ping"]
+            self._await("slurmctld", lambda asks=asks: "is UP" in self.output(*asks))
 
     def _start_database(self) -> None:
         data, socket = self.folder / "db", self.folder / "db" / "socket"
@@ -190,9 +198,11 @@ class Cluster:
         conf = str(self.folder / "slurmdbd.conf")
         self._daemon(["slurmdbd", "-D"], {"SLURM_CONF": conf, "MYSQL_UNIX_PORT": str(socket)})
         add = ["sacctmgr", "-i", "-n", "add"]
-        self._await("slurmdbd", lambda: "Adding" in self.output(*add, "cluster", "testbed"))
+        clusters = ",".join(self.blueprint.clusters)
+        ready = re.compile("Adding|already exists")  # where a slow answer came too late
+        self._await("slurmdbd", lambda: ready.search(self.output(*add, "cluster", clusters)))
         accounts = ",".join(self.blueprint.accounts)
-        self.output(*add, "account", accounts, "Cluster=testbed", "Description=test")
+        self.output(*add, "account", accounts, f"Cluster={clusters}", "Description=test")
         default = f"DefaultAccount={self.blueprint.accounts[0]}"
         self.output(*add, "user", "root", f"Account={accounts}", default)
 
@@ -229,6 +239,11 @@ class Cluster:
             self._ip(node, f"addr add {address(number)}/24 dev eth0", "link set eth0 up")
             if threads > 1:
                 self._show_threads(node, cpus, threads)
+            if own != self.slurm_conf:  # a node of another cluster has another file of that name
+                enter = hosts.entered(node, ("mount",))
+                _run([*enter, "mount", "--bind", str(own), str(self.slurm_conf)])
+
+        own = self.slurm_conf_of(self.blueprint.cluster_of(number))
 
         threads = self.blueprint.nodes[number - 1].threads
         synthetic = f"HWLOC_SYNTHETIC={topology(cpus, threads)}"
@@ -386,7 +401,11 @@ class Cluster:
     @property
     def slurm_conf(self) -> Path:
         """Slurm's configuration."""
-        return self.folder / "slurm.conf"
+        return self.slurm_conf_of(CLUSTER)
+
+    def slurm_conf_of(self, cluster: str) -> Path:
+        """Slurm's configuration of the cluster of a name."""
+        return self.folder / ("slurm.conf" if cluster == CLUSTER else f"{cluster}.conf")
 
     def _number(self, name: str) -> int:
         names = self.blueprint.names()

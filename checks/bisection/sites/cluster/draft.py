@@ -143,6 +143,10 @@ class DraftPartition:
         return next(iter(devices), None)
 
 
+# What all jobs of a site ask its scheduler for, by the words of site files.
+OF_SITE = ("cluster", "account", "qos", "reservation")
+
+
 @dataclass
 class Draft:
     """A site, as far as it could be found out."""
@@ -150,6 +154,7 @@ class Draft:
     name: str
     survey: SchedulerSurvey
     software: Software
+    cluster: str = ""
     account: str = ""
     qos: str = ""
     reservation: str = ""
@@ -203,10 +208,9 @@ def first_draft(options: Namespace, known: SchedulerSurvey) -> Draft:
     they want a queue that there is not, a reservation that no job can use, or a QOS without
     Slurm."""
     there = software_here()
-    access = options.account, options.qos, options.reservation
-    site = Draft(options.name, known, there, *access)
+    site = Draft(options.name, known, there, *(getattr(options, word) for word in OF_SITE))
     site.decisions += map(str, known.decisions)
-    for word in ("qos", "reservation"):
+    for word in ("cluster", "qos", "reservation"):
         if (value := getattr(options, word)) and not schedulers.of(known.reframe).takes_qos:
             raise BisectionError(f"--{word} {value}: only Slurm has it, and it is not on this host")
     if known.unusable:
@@ -300,7 +304,7 @@ def candidates(site: Draft) -> list[Launcher]:
 def as_reframe(site: Draft, part: DraftPartition, launcher: Launcher, nodes: int) -> dict[str, Any]:
     """A partition of the draft as site-configs/common_cluster.py makes it for ReFrame."""
     shared = import_module_from_file(str(paths.ROOT / "site-configs" / "common_cluster.py"))
-    words = {name: getattr(site, name) for name in ("account", "qos", "reservation")}
+    words = {name: getattr(site, name) for name in OF_SITE}
     words |= {"name": part.name, **part.choices}
     words |= {"launcher": launcher.name, "options": list(launcher.options), "nodes": nodes}
     return shared.as_reframe(words, part.facts, site.survey.reframe, site.software.mpi)
@@ -418,7 +422,8 @@ def refreshed(site_file: Path, read: Callable[[str, str], SchedulerSurvey]) -> D
     `read`: surveys the scheduler for an account and a reservation. BisectionError: the file does
     not load, names a queue that there is not, or a reservation that no job can use now."""
     chosen = choices(site_file)
-    of_site = {name: chosen.get(name, "") for name in ("account", "qos", "reservation")}
+    of_site = {name: chosen.get(name, "") for name in OF_SITE}
+    schedulers.here().enter(of_site["cluster"])
     known = read(of_site["account"], of_site["reservation"])
     site = Draft(site_file.stem, known, software_here(), **of_site)
     old = facts.old(facts.file_of(site_file)).get("partitions", {})

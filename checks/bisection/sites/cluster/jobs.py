@@ -105,7 +105,7 @@ step() {
 
 def script(request: JobRequest, steps: Sequence[Step]) -> list[str]:
     """The lines of a job's script."""
-    lines = [PRELUDE]
+    lines = [PRELUDE, *(f"unset {name}" for name in request.scheduler.withheld)]
     lines += [f"export {name}={shlex.quote(text)}" for name, text in request.variables.items()]
     for step in steps:
         if isinstance(step.command, str):  # it changes the shell, as `module load` does

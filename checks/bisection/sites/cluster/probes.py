@@ -16,6 +16,7 @@ from bisection.core.reasons.launches import Misplaced, NoWorld, Worlds
 from bisection.core.reasons.machines import carried_by
 from bisection.core.thresholds import LIMITS
 from bisection.kernels import launch_faults
+from bisection.schedulers import SCHEDULERS
 from bisection.schedulers.survey import Group, SchedulerSurvey, no_nodes
 from bisection.sites.before_run import unknown_queue
 from bisection.sites.cluster.facts import FAST, UP, cores_of
@@ -82,7 +83,8 @@ def loads(subject: Subject) -> ProbeResult:
 
 def scheduler_answers(subject: Subject) -> ProbeResult:
     if unread := [scheduler.name for scheduler in subject.schedulers if not scheduler.is_read]:
-        remedy = "Slurm, PBS and Flux are checked; `bisection run` works with others."
+        known = dict.fromkeys(s.title for s in SCHEDULERS if s.is_read and not s.is_local)
+        remedy = f"{some(known)} are checked; `bisection run` works with others."
         return not_tried(f"{unread[0]} cannot be asked", remedy)
     if all(scheduler.is_local for scheduler in subject.schedulers):
         return ok("none: launches run on this host")

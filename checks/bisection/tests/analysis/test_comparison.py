@@ -169,7 +169,7 @@ def test_a_slow_node_is_named(rng, compared):
 
     # five jobs a node are the least: two sweeps of the nodes are added
     result = compared(sweep(0), sweep(100, 3) + sweep(200, 3))
-    assert [s.nodes for s in result.suspects] == [["n3"]]
+    assert [s.nodes for s in result.suspects] == [("n3",)]
     assert result.suspects[0].ratio == pytest.approx(1.3, rel=0.08)
     assert "node n3 (lab:cpu): " in sentence(result)
 

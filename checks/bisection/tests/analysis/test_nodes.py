@@ -18,7 +18,7 @@ SLOWER = np.log(1.15)
 
 
 def named(votes):
-    return [(suspect.nodes, suspect.always) for suspect in slow_nodes(votes)]
+    return [([*suspect.nodes], suspect.always) for suspect in slow_nodes(votes)]
 
 
 def sets_of(scheme, rng, session, order):

@@ -6,8 +6,8 @@ from dataclasses import replace
 
 import pytest
 from made_up import case, jobs, nights, row, series, sessions, times
+from reports import slow_node
 
-from bisection.analysis.model import Suspect
 from bisection.core.reasons.base import Text
 from bisection.core.reasons.launches import LeftOut
 from bisection.core.verdicts import COMPARED, Against, Verdict
@@ -260,7 +260,7 @@ def test_nothing_to_compare_is_no_success(rng, compared):
 def test_a_slow_node_is_slower_unless_something_is_wrong(rng, compared, factor, code):
     usual = times(rng)
     sides = nights({"p2p": usual}), nights({"p2p": factor * usual}, 50)
-    suspects = [Suspect(["n1"], 1.4, 12, "lab:cpu")]
+    suspects = [slow_node("n1", 1.4, 12, "lab:cpu")]
     assert decision.of_comparison(replace(compared(*sides), suspects=suspects)) == code
 
 

@@ -8,8 +8,10 @@ from types import SimpleNamespace
 
 import pytest
 
-from bisection import cli
+from bisection import cli, schedulers
+from bisection.core.verdicts import BisectionError
 from bisection.runs import command, waiting
+from bisection.sites.before_run import enter_cluster
 
 REFERENCES = "tiny:\n  $index: [$partition]\n  localhost:default: {time: [1.0, -0.5, 0.5}\n"
 
@@ -25,6 +27,7 @@ def house(house, monkeypatch):
     def watch(request, *_):
         raise Started(request.command)
 
+    monkeypatch.setenv("SLURM_CLUSTERS", "")  # which a site file may set
     monkeypatch.setattr(command, "watch", watch)
     monkeypatch.setattr(waiting, "until_quiet", lambda *_: None)
     return house
@@ -94,6 +97,7 @@ SLURM = '"scheduler": "squeue", "access": ["--account=a", "--partition={}"]'
 
 SHOWN = "PartitionName=batch Nodes=n1\\nPartitionName=debug.q Nodes=n1\\n"
 QUEUES = f'[ "$*" = "show partition --all -o" ] && printf "{SHOWN}"'
+OF_BIG = QUEUES.replace(SHOWN, "PartitionName=far\\n") + ' && test "$SLURM_CLUSTERS" = big'
 
 
 @pytest.mark.parametrize(
@@ -103,7 +107,8 @@ QUEUES = f'[ "$*" = "show partition --all -o" ] && printf "{SHOWN}"'
         ("batch,debug.q", None, QUEUES),
         ("bacth", "bacth", QUEUES),
         ("batch,debug", "debug", QUEUES),
-        ('bacth", "-M big', None, QUEUES),  # a queue of another cluster
+        ('far", "-M big', None, OF_BIG),  # a queue of another cluster
+        ('batch", "--clusters=big', "batch", OF_BIG),
         ("bacth", None, "exit 1"),  # names no queues
     ],
 )
@@ -121,9 +126,35 @@ def test_a_queue_that_slurm_does_not_know_is_refused(
         return
     assert cli.main(arguments) == 2
     text = capsys.readouterr().err
-    assert f": queue {unknown} does not exist; there are batch, debug.q\n" in text
+    known = "far" if scontrol == OF_BIG else "batch, debug.q"
+    assert f": queue {unknown} does not exist; there are {known}\n" in text
     assert text.startswith(f"bisection run: error: {SITE}:")
     assert not (house / "home" / "results").exists()
+
+
+@pytest.mark.parametrize(
+    ("second", "says"),
+    [
+        ("--clusters=annex", ""),
+        ("", "default uses annex; second uses the usual one; one can be measured at a time"),
+        ("-M big", "default uses annex; second uses big; one can be measured at a time"),
+        ("-M annex,big", "default uses annex; second uses annex,big; one can be"),
+    ],
+)
+def test_one_cluster_is_asked_and_cancelled_on(monkeypatch, commands, tmp_path, second, says):
+    monkeypatch.setenv("SLURM_CLUSTERS", "")
+    rows = {"default": "-M annex", "second": second}
+    parts = [{"name": n, "scheduler": "slurm", "access": [o]} for n, o in rows.items()]
+    if says:
+        with pytest.raises(BisectionError, match=f"of several clusters: {says}"):
+            enter_cluster(parts)
+        return
+    enter_cluster(parts)
+    commands("scancel", f'echo "$SLURM_CLUSTERS $*" >{tmp_path}/cancelled')
+    slurm = schedulers.of("slurm")
+    slurm.cancel(["7", "8"])
+    assert (tmp_path / "cancelled").read_text() == "annex -M annex 7 8\n"
+    assert slurm.cancels == "scancel -M annex"
 
 
 @pytest.mark.parametrize(

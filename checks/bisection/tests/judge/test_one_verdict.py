@@ -14,13 +14,13 @@ import pytest
 from made_up import case as stored_case
 from made_up import series, store, tables, with_case
 from made_up_network import World
-from reports import change_point, event, families
+from reports import change_point, event, families, slow_node
 from reports import row as compared
 from results_made import SLOW_MEMORY, changed, launched, noise_run, outlier, outside
 from running import on_one_line
 
 from bisection.analysis.comparison import compare
-from bisection.analysis.model import Change, Comparison, Suspect
+from bisection.analysis.model import Change, Comparison
 from bisection.analysis.retest_plan import plan
 from bisection.core.reasons.base import Text
 from bisection.core.reasons.launches import Blocked, KernelDied, ReframeText, TestFailed
@@ -35,7 +35,7 @@ from bisection.report import exports, gather, sections, verdict_text
 from bisection.report.report_data import CODES, STATES, UNCERTAIN, Report, headline
 from bisection.runs.run_verdict import Request, RunVerdict
 from bisection.store.selection import SLOWER, select
-from interconnect.blame import Blame, Judged, Level
+from interconnect.blame import Blame, HopLevel, Judged
 from interconnect.impact import Impact
 from interconnect.pairs import KINDS
 from interconnect.reasons import Part, SlowComponent, Symptom
@@ -93,7 +93,7 @@ MATRIX = World(8, 8, 1).matrix()
 
 def blamed(part=COMPONENT, rate=0.0, **more):
     """Evidence of what pairs of nodes say."""
-    kinds = [Judged(kind, 0.01, [Level(0, 2e10, 28)]) for kind in KINDS]
+    kinds = [Judged(kind, 0.01, [HopLevel(0, 2e10, 28)]) for kind in KINDS]
     parts = {name: [part] for name, there in more.items() if there is True}
     if more.get("withheld"):
         why = "pairs measured at the same time slow each other down"
@@ -108,7 +108,7 @@ def traffic(mean, withheld=None):
 
 
 WITHHELD = traffic(2.5, Text("1 cycles were measured; 5 are needed"))
-VOTED = Evidence(nodes=(Suspect(["n2"], 1.4, 12, "lab:cpu"),))
+VOTED = Evidence(nodes=(slow_node("n2", 1.4, 12, "lab:cpu"),))
 
 
 def alarmed(system="lab", verdict=Verdict.REGRESSED, **more):

@@ -20,9 +20,9 @@ from reports import (
     pairs,
     ran,
     row,
+    slow_node,
 )
 
-from bisection.analysis.model import Suspect
 from bisection.core.reasons.launches import (
     Blocked,
     Disturbed,
@@ -238,7 +238,7 @@ def test_of_bad_components_only_a_node_is_accused(part):
 
 
 def test_what_is_no_node_name_and_what_a_shell_would_take_is_left_out():
-    suspects = [Suspect(["cn1; reboot"], 2, 1, "p"), Suspect(["cn2"], 2, 1, 'a "b" `c` $(d)\ne')]
+    suspects = [slow_node("cn1; reboot"), slow_node("cn2", where='a "b" `c` $(d)\ne')]
     report = only(comparison=comparison([], suspects=suspects))
     assert exports.nodecheck(report) == (
         "cn2 bisection: 1 job on it took 100% longer than the others, in a b c (d) e\n"

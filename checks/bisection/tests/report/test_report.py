@@ -26,12 +26,13 @@ from reports import (
     rows_of,
     said,
     series,
+    slow_node,
     words,
 )
 from results_made import changed
 from running import joined
 
-from bisection.analysis.model import Change, Side, Suspect
+from bisection.analysis.model import Change, Side
 from bisection.core.identity import parsed
 from bisection.core.reasons.launches import TestFailed
 from bisection.core.verdicts import COMPARED, Against, Verdict
@@ -240,7 +241,7 @@ def hostile():
     worse = {"verdict": Verdict.REGRESSED, "ratio": 1.2, "against": Against.BELOW}
     rows = [row(**worse, **why, **names), row(**{**names, "metric": HOSTILE, "unit": HOSTILE})]
     change = Change(HOSTILE, HOSTILE, HOSTILE)
-    suspects = [Suspect([node], 2.0, 3, HOSTILE) for node in (HOSTILE, "cn1")]
+    suspects = [slow_node(node, jobs=3, where=HOSTILE) for node in (HOSTILE, "cn1")]
     words = {"advice": [said(HOSTILE)], "unsafe": [said(HOSTILE)]}
     compared = comparison(rows, **words, changes=[change], suspects=suspects, expected=1.3)
     compared.before[0]["uuid"] = HOSTILE
@@ -288,9 +289,7 @@ def test_numbers_that_are_none_break_nothing(value):
         replace(row(case="c", better="higher", unit="B/s", metric="rate"), ratio=value),
     ]
     strange = case(seconds=value, metrics={"exchange_share": (value, "share")})
-    compared = comparison(
-        rows, suspects=[Suspect(["cn1"], math.nan if value is None else value, 1, "p")]
-    )
+    compared = comparison(rows, suspects=[slow_node("cn1", value)])
     compared.after[0]["start"] = value
     content = only(
         comparison=compared,

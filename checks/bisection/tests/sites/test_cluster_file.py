@@ -142,6 +142,24 @@ def test_the_reservation_of_a_run_goes_before_that_of_the_file(partitions, monke
     assert " ".join(partitions("file__,", words[0])["duo"]["access"]) == words[1] + "of_run"
 
 
+@pytest.mark.parametrize(
+    ("old", "new", "access"),
+    [
+        ("file__,", 'file__, cluster="annex",', "--partition=duo --exclusive --mem=0 --clusters="),
+        ("exclusive=True", 'access=["--clusters=annex"]', "--partition=duo --clusters="),
+    ],
+)
+def test_jobs_of_another_cluster_are_followed_there(partitions, old, new, access):
+    """sacct is told, and nodes do not ask the database where their cluster is."""
+    parts = partitions(old, new)
+    assert " ".join(parts["duo"]["access"]) == access + "annex"
+    assert parts["duo"]["sched_options"]["slurm_multi_cluster_mode"] == ["annex"]
+    assert parts["duo"]["prepare_cmds"] == ["unset SLURM_CLUSTERS"]
+    other = partitions()["duo"]
+    assert "slurm_multi_cluster_mode" not in other["sched_options"]
+    assert other["prepare_cmds"] == []
+
+
 def test_own_binding_and_root(partitions, monkeypatch):
     monkeypatch.setattr(os, "geteuid", lambda: 0)
     duo = partitions("exclusive=True", "binding=[]")["duo"]

@@ -7,11 +7,13 @@ import json
 import sys
 
 from bisection.core import paths
+from bisection.sites.before_run import enter_cluster
 from bisection.sites.cluster import probe_runner
 from bisection.sites.cluster.probes import PROBES
 from bisection.sites.site_files import load_site
 
 site = load_site(sys.argv[1])
+enter_cluster(site.partitions)
 (folder := paths.home() / "site-check").mkdir(parents=True, exist_ok=True)
 subjects = probe_runner.subjects(site, site.partitions, folder, 120)
 for subject in subjects:

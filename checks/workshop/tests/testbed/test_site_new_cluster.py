@@ -10,13 +10,15 @@ from pathlib import Path
 import pytest
 from running import CHECKS
 
+from bisection.core import paths
 from workshop.testbed import Blueprint, Cluster, Node, Partition, unavailable
 from workshop.testbed.hosts import until
 
 MEMORY = 300  # MB per CPU, where a job asks for none
 BED = Blueprint(
-    nodes=(Node(threads=2, name="c01"), Node(threads=2, name="c02")),
-    partitions=(Partition("batch", 1, 2, minutes=30),),
+    nodes=(Node(threads=2, name="c01"), Node(threads=2, name="c02"), Node(name="d01")),
+    partitions=(Partition("batch", 1, 2, minutes=30), Partition("far", 3, 3)),
+    annex=1,
     accounting=True,
     accounts=("physics", "biology"),
     options=(
@@ -130,6 +132,55 @@ def test_a_maintenance_reservation_is_up_for_those_who_name_it(cluster, on_clust
         assert set(known["boot"]) == {"c01", "c02"}
     finally:
         scontrol("delete", name)
+
+
+@pytest.mark.testbed
+def test_jobs_of_another_cluster_go_there(cluster, on_cluster, tmp_path):
+    words = ("site", "new", "away", "--account", "physics", "--cluster")
+    printed, code = on_cluster("-c", PROGRAM, *words, "nowhere")
+    assert code == 3
+    assert "'nowhere' can't be" in printed
+    printed, code = on_cluster("-c", PROGRAM, *words, "annex")
+    assert code == 0, printed
+    site = tmp_path / "site-configs" / "away.py"
+    known = json.loads(site.with_suffix(".json").read_text())
+    assert known["scheduler"]["cluster"] == "annex"
+    assert {name: set(part["boot"]) for name, part in known["partitions"].items()} == {
+        "far": {"d01"}
+    }
+    assert not_ok(on_cluster, site) == set()
+
+
+@pytest.mark.testbed
+def test_a_bad_node_is_drained_and_returned_once_a_run_passes(cluster):
+    def ran(*words, **variables):
+        environ = {**cluster.environment(), **variables}
+        line = cluster.command(words)
+        return subprocess.run(line, env=environ, capture_output=True, text=True)
+
+    def reasons():
+        """A star is at a node that has not answered since its state changed."""
+        rows = ran("sinfo", "-h", "-N", "-p", "batch", "-o", "%N %t %E").stdout
+        return rows.replace("* ", " ").splitlines()
+
+    actions = Path(paths.ROOT / "site-configs" / "actions")
+    drain, recheck = str(actions / "drain"), str(actions / "recheck")
+    why = "bisection: 8 jobs on it took 43% longer"
+    bad = {"BISECTION_NODE": "c02", "BISECTION_WHY": why}
+    assert ran(drain, **bad).returncode == 0
+    assert reasons() == ["c01 idle none", f"c02 drain {why}"]
+    assert ran(drain, **{**bad, "BISECTION_WHY": "another"}).stdout == "c02 is drained\n"
+    assert ran(drain, **{**bad, "BISECTION_NODE": "c9"}).returncode == 1
+    assert ran(recheck, "c02", "lab:batch", BISECTION="/bin/false").returncode == 1
+    assert reasons()[1] == f"c02 drain {why}"
+    assert ran(recheck, "c02", "lab:batch", BISECTION="/bin/true").returncode == 0
+    assert reasons()[1].startswith("c02 idle")
+    ran("scontrol", "update", "nodename=c01", "state=drain", "reason=DIMM")
+    refused = ran(recheck, "c01", "lab:batch", BISECTION="/bin/true")
+    assert (refused.returncode, reasons()[0]) == (2, "c01 drain DIMM")
+    assert "not drained by bisection: DIMM" in refused.stderr
+    ran("scontrol", "update", "nodename=c01", "state=resume")
+    assert "bisection" not in ran("scontrol", "show", "reservation").stdout
 
 
 def not_ok(on_cluster, site):

@@ -1,0 +1,159 @@
+"""What a site does about bad nodes: a command of its own, called after the verdict.
+
+Each call is a line of the file of actions, by which no node is acted on twice for one cause, and no
+more of them in a day than allowed. Nothing here changes a verdict.
+"""
+
+import json
+import os
+import re
+import subprocess
+import time
+from argparse import ArgumentTypeError
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+from bisection.core import paths
+from bisection.core.commands import telling
+from bisection.core.format import plural
+from bisection.core.reasons.launches import Blocked
+from bisection.core.thresholds import LIMITS
+from bisection.core.verdicts import Exit
+from bisection.report import exports
+from bisection.report.report_data import Report
+
+FILE = "actions.jsonl"
+DAY = 86400.0  # s
+STOPPED = (124, 137, -9)  # exit codes of timeout(1): at its limit; it, too, is killed
+
+
+@dataclass(frozen=True)
+class Most:
+    """How many nodes may be acted on in a day."""
+
+    nodes: int
+    percent: float  # of the nodes of the run's partitions; one node always may
+
+    @classmethod
+    def parsed(cls, text: str) -> "Most":
+        """Of NODES[,PERCENT%] on the command line."""
+        form = re.fullmatch(r"([1-9]\d*)(?:,(\d+(?:\.\d+)?)%)?", text)
+        if not form or not 0 < float(form[2] or 100) <= 100:
+            raise ArgumentTypeError(f"{text!r} is not NODES[,PERCENT%], such as 2,5%")
+        return cls(int(form[1]), float(form[2] or 100))
+
+    def of(self, nodes: int) -> int:
+        """Of so many nodes; 0: their number is not known."""
+        return min(self.nodes, max(int(nodes * self.percent / 100), 1)) if nodes else self.nodes
+
+
+@dataclass(frozen=True)
+class Action:
+    """A call of the command; or, without one, a node on which launches are right again."""
+
+    at: float  # Unix time
+    node: str
+    causes: Sequence[str] = ()  # codes of reasons
+    why: str = ""
+    session: str = ""
+    command: str = ""
+    code: int | None = None  # its exit code; None: it did not end in time
+
+
+def read(file: Path) -> list[Action]:
+    """The actions of a file, the oldest first, without broken lines, as a full disk leaves them."""
+    actions = []
+    for line in paths.text_of(file).splitlines():
+        try:
+            actions.append(Action(**json.loads(line)))
+        except (ValueError, TypeError):
+            continue
+    return actions
+
+
+def act(report: Report, command: str, most: Most | None, nodes: int, home: Path) -> Iterator[str]:
+    """Calls a site's command once per node that the report accuses; yields what it did.
+
+    Args:
+        report: of a run, written.
+        command: of the site, by a shell. It gets BISECTION_NODE, BISECTION_CAUSE (codes,
+            with commas), BISECTION_WHY (a line for the scheduler), BISECTION_VERDICT (as in
+            `--help`: OK, FAILED, ...) and BISECTION_REPORT (a file) in its environment, and the
+            same as JSON on its standard input.
+        most: nodes of a day; None: nothing is called.
+        nodes: of the run's partitions; 0: not known.
+        home: folder of the file of actions.
+    """
+    bad, now = exports.bad_nodes(report), time.time()
+    done = read(home / FILE)
+    known = causes_of(done)
+    today = {action.node for action in done if action.command and action.at > now - DAY}
+    session = report.run.session if report.run else ""
+    for node in known.keys() & right(report) - bad.keys():
+        known.pop(node)
+        note(home, Action(now, node, session=session))
+    for node, whys in bad.items():
+        causes = {code for code, _ in whys} - {Blocked.code}  # the scheduler knows it already
+        line = exports.reason_line([pair for pair in whys if pair[0] in causes])
+        if causes <= known.get(node, set()):
+            continue
+        if most is None:
+            yield f"on suspect: not run for {node}, without --act: {command}; {line}"
+        elif node not in today and len(today) >= most.of(nodes):
+            yield f"on suspect: not run for {node}: {plural(len(today), 'node')} a day at most"
+        else:
+            today.add(node)
+            values = {"node": node, "cause": ",".join(sorted(causes)), "why": line}
+            values |= {"verdict": report.exit_code.name}
+            values |= {"report": str(report.folder / "report.html") if report.folder else ""}
+            code, end = called(command, values, whys)
+            note(home, Action(now, node, sorted(causes), line, session, command, code))
+            yield f"on suspect: {command} for {node}: {end}; {line}"
+
+
+def causes_of(actions: Iterable[Action]) -> dict[str, set[str]]:
+    """The nodes that were acted on, and for which causes, since launches on them were right."""
+    known: dict[str, set[str]] = {}
+    for action in actions:
+        if action.command:
+            known.setdefault(action.node, set()).update(action.causes)
+        else:
+            known.pop(action.node, None)
+    return known
+
+
+def right(report: Report) -> set[str]:
+    """The nodes with launches of a run in which all is right."""
+    if report.run is None or report.exit_code != Exit.OK:
+        return set()
+    hosts = {host for case in report.run.judged for host in case.record.hosts}
+    return hosts | {host.partition(".")[0] for host in hosts}
+
+
+def note(home: Path, action: Action) -> None:
+    with open(home / FILE, "a", encoding="utf-8") as file:
+        file.write(json.dumps(asdict(action)) + "\n")
+
+
+def called(
+    command: str, values: Mapping[str, str], whys: Sequence[tuple[str, str]]
+) -> tuple[int | None, str]:
+    """Calls the command; returns its exit code, and how it ended."""
+    variables = {f"BISECTION_{name.upper()}": value for name, value in values.items()}
+    evidence = [{"cause": code, "why": why} for code, why in whys]
+    # It ends with what it started, which would keep the pipes open.
+    limited = ["timeout", "--kill-after=5", f"{LIMITS.action:g}", "sh", "-c", command]
+    done = subprocess.run(
+        limited,
+        cwd=paths.ROOT,
+        env={**os.environ, **variables},
+        input=json.dumps({**values, "evidence": evidence}) + "\n",
+        capture_output=True,
+        text=True,
+        errors="replace",
+    )
+    if done.returncode in STOPPED:
+        return None, f"no end after {LIMITS.action:g} s: it was stopped"
+    words = telling(done.stderr or done.stdout)
+    return done.returncode, f"exit {done.returncode}" + (f", {words}" if words else "")

@@ -1,0 +1,150 @@
+/* The copies of a plan on a device. */
+#include "plan.h"
+
+#include "comm_buffers.h"
+#include "device.h"
+
+#include <stdlib.h>
+
+/* Where elements stand, on the device: made by the first copy, while answers are verified. */
+struct bx_plan_index {
+    struct bx_plan_index *next;
+    const void *key; /* the row's table of a half-transformed field; of a block, NULL */
+    int peer;        /* of the block; EVERYONE: of those of all others */
+    int *at;
+    size_t count;
+};
+enum { EVERYONE = -1 };
+
+static const bx_plan_index *find_index(const bx_plan *plan, const void *key, int peer)
+{
+    for (const bx_plan_index *i = *plan->indices; i; i = i->next)
+        if (i->key == key && i->peer == peer) return i;
+    return NULL;
+}
+
+static const bx_plan_index *keep_index(const bx_plan *plan, const void *key, int peer, int *at,
+                                       size_t count)
+{
+    bx_plan_index *index = bx_memory_alloc(1, sizeof *index);
+    *index = (bx_plan_index){*plan->indices, key, peer, bx_comm_buffers_index(at, count), count};
+    free(at);
+    *plan->indices = index;
+    return index;
+}
+
+void bx_plan_free_indices(bx_plan *plan)
+{
+    while (*plan->indices) {
+        bx_plan_index *index = *plan->indices;
+        *plan->indices = index->next;
+        bx_device_release(index->at);
+        free(index);
+    }
+}
+
+/* Places in my planes of the elements of a block: the host's copies tell, of numbered elements. */
+static const bx_plan_index *places(const bx_plan *plan, int peer)
+{
+    const bx_plan_index *known = find_index(plan, NULL, peer);
+    if (known) return known;
+    const bx_geometry *g = plan->geometry;
+    size_t elements = (size_t)plan->my_planes * plan->plane_size;
+    size_t count = peer == EVERYONE ? plan->lengths.plane_total
+                                    : (size_t)bx_geometry_block(g, BX_FORWARD, peer, plan->rank);
+    bx_complex *planes = bx_buffer_create(elements), *block = bx_buffer_create(count);
+    for (size_t i = 0; i < elements; i++) planes[i] = (double)i;
+    bx_plane_part part = {BX_INVERSE, 0, 0, plan->my_planes, planes};
+    for (int p = 0; p < g->ranks; p++)
+        if (p == peer)
+            bx_plan_on_host.repack(plan, &part, p, block);
+        else if (peer == EVERYONE && p != plan->rank)
+            bx_plan_on_host.repack(plan, &part, p, block + plan->lengths.plane_at[p]);
+    int *at = bx_memory_alloc(count + 1, sizeof *at);
+    for (size_t i = 0; i < count; i++) at[i] = (int)creal(block[i]);
+    fftw_free(planes);
+    fftw_free(block);
+    return keep_index(plan, NULL, peer, at, count);
+}
+
+/* All planes are one part.  What MPI exchanges is staged, if it is to be. */
+static void move_block(const bx_plan *plan, const bx_plane_part *part, const bx_plan_index *index,
+                       bx_complex *block, bool staged)
+{
+    size_t bytes = index->count * sizeof *block;
+    if (index->count == 0) return;
+    if (part->way == BX_FORWARD) {
+        if (staged) bx_comm_buffer_stage_in(bx_comm_buffers_find(block), block, bytes);
+        bx_comm_buffers_move(part->planes, index->at, block, NULL, index->count);
+    } else {
+        bx_comm_buffers_move(block, NULL, part->planes, index->at, index->count);
+        if (staged) bx_comm_buffer_stage_out(bx_comm_buffers_find(block), block, bytes);
+    }
+}
+
+static void repack(const bx_plan *plan, const bx_plane_part *part, int peer, bx_complex *block)
+{
+    bool own =
+        peer == plan->rank && block == bx_plan_half_block(plan, part->way, part->slot, peer, peer);
+    move_block(plan, part, places(plan, peer), block, plan->staged && !own);
+}
+
+static void repack_others(const bx_plan *plan, const bx_plane_part *part, bx_complex *buffer)
+{
+    move_block(plan, part, places(plan, EVERYONE), buffer, plan->staged);
+}
+
+static void copy_others(const bx_plan *plan, const bx_plane_part *part, bx_complex *planes)
+{
+    const bx_plan_index *index = places(plan, EVERYONE);
+    bx_complex *to = part->way == BX_FORWARD ? part->planes : planes,
+               *from = part->way == BX_FORWARD ? planes : part->planes;
+    size_t bytes = (size_t)plan->my_planes * plan->plane_size * sizeof *planes;
+    bx_comm_buffer *buffer = bx_comm_buffers_find(planes);
+    if (plan->staged && part->way == BX_FORWARD) bx_comm_buffer_stage_in(buffer, planes, bytes);
+    bx_comm_buffers_move(to, index->at, from, index->at, index->count);
+    if (plan->staged && part->way == BX_INVERSE) bx_comm_buffer_stage_out(buffer, planes, bytes);
+}
+
+const bx_plan_copies bx_plan_on_device = {repack, repack_others, copy_others};
+
+void bx_plan_move_columns(const bx_plan *plan, bx_direction way, bx_complex *columns, bx_rows half)
+{
+    const bx_plan_index *index = find_index(plan, half.at, 0);
+    int length = plan->geometry->length;
+    if (!index) {
+        size_t count = (size_t)plan->my_columns * (size_t)length;
+        int *at = bx_memory_alloc(count + 1, sizeof *at);
+        for (int s = 0; s < plan->my_columns; s++)
+            for (int z = 0; z < length; z++)
+                at[(size_t)s * (size_t)length + (size_t)z] =
+                    (int)(bx_rows_element(plan, half, s, z) - half.base);
+        index = keep_index(plan, half.at, 0, at, count);
+    }
+    if (way == BX_FORWARD)
+        bx_comm_buffers_move(half.base, index->at, columns, NULL, index->count);
+    else
+        bx_comm_buffers_move(columns, NULL, half.base, index->at, index->count);
+}
+
+/* Without one's own block, which is not exchanged, unless the method has a field of its own. */
+void bx_plan_stage_half(const bx_plan *plan, bx_direction way, bx_rows half)
+{
+    const bx_comm_buffer *buffer = bx_comm_buffers_find(half.base);
+    const bx_geometry *g = plan->geometry;
+    bx_complex *own = half.base + half.at[g->plane_first[plan->rank]],
+               *end = half.base + (size_t)plan->my_columns * (size_t)g->length;
+    size_t staying = (size_t)bx_geometry_block(g, BX_FORWARD, plan->rank, plan->rank);
+    if (half.at != plan->row_at) {
+        own = end = half.base + (size_t)g->largest_block * (size_t)g->ranks;
+        staying = 0;
+    }
+    size_t before = (size_t)(own - half.base), after = (size_t)(end - own) - staying;
+    if (way == BX_FORWARD) {
+        bx_comm_buffer_stage_out(buffer, half.base, before * sizeof *own);
+        bx_comm_buffer_stage_out(buffer, own + staying, after * sizeof *own);
+    } else {
+        bx_comm_buffer_stage_in(buffer, half.base, before * sizeof *own);
+        bx_comm_buffer_stage_in(buffer, own + staying, after * sizeof *own);
+    }
+}
