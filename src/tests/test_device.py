@@ -244,6 +244,10 @@ class Launches(unittest.TestCase):
                 )
 
 
+def copies(ranks: int, *arguments: str, **options: str) -> Outcome:
+    return launch(KERNELS["bisection-device"], ranks, *arguments, **options)
+
+
 class Copies(unittest.TestCase):
     """The kernel of copies: every byte, in every order, with one device and with several."""
 
@@ -251,22 +255,22 @@ class Copies(unittest.TestCase):
         orders = itertools.cycle(ORDERS)
         for runtime, ranks, devices in itertools.product(RUNTIMES, (1, 2, 3), ("1", "2", "3")):
             known = {"runtime": runtime, "FAKE_DEVICES": devices, "FAKE_ORDER": next(orders)}
-            out = launch(KERNELS["bisection-device"], ranks, "--bytes", "100000", "--repeats", "2", aware=False, **known)
+            out = copies(ranks, "--bytes", "100000", "--repeats", "2", aware=False, **known)
             with self.subTest(ranks=ranks, **known):
                 self.assertEqual(out.code, 0, out.stdout + out.stderr)
                 alone = {"peer": "a rank sees one device alone"} if devices == "1" else {}
                 self.assertEqual(inapplicable(out), alone)
                 self.assertEqual(misfit(out), "")
-                copies = out.result["details"]["copies"]
-                self.assertEqual([each["rank"] for each in copies], list(range(ranks)))
-                for each in copies:
+                listed = out.result["details"]["copies"]
+                self.assertEqual([each["rank"] for each in listed], list(range(ranks)))
+                for each in listed:
                     peers = {rate["peer"] for rate in each["rates"] if rate["method"] == "peer"}
                     self.assertEqual(len(peers), int(devices) - 1)
                     self.assertNotIn(each["id"], peers)
                     self.assertTrue(all(rate["rate"] > 0 for rate in each["rates"]))
 
     def test_rate_is_that_of_the_slowest(self):
-        out = launch(KERNELS["bisection-device"], 3, "--bytes", "100000", "--repeats", "3", aware=False)
+        out = copies(3, "--bytes", "100000", "--repeats", "3", aware=False)
         for entry in out.result["results"]:
             rates = [
                 rate["rate"]
@@ -277,11 +281,11 @@ class Copies(unittest.TestCase):
             self.assertAlmostEqual(entry["metrics"]["rate"]["value"] / min(rates), 1)
 
     def test_refusals(self):
-        out = launch(KERNELS["bisection-device"], 2, runtime="none")
+        out = copies(2, runtime="none")
         assert_refused(self, out, 2, "copies: rank 0 on host ")
-        out = launch(KERNELS["bisection-device"], 3, "--ranks-per-device", "1")
+        out = copies(3, "--ranks-per-device", "1")
         assert_refused(self, out, 2, "copies: 2 ranks of host ")
-        out = launch(KERNELS["bisection-device"], 1, "--bytes", "1000000000")
+        out = copies(1, "--bytes", "1000000000")
         assert_refused(self, out, 2, "copies: needs ")
 
 
