@@ -10,6 +10,7 @@ from bisection.core.thresholds import LIMITS
 from bisection.kernels import results, tables
 from bisection.kernels.layouts import LAYOUTS
 from bisection.rfm import switches
+from bisection.rfm.buffers import on_devices, where_devices
 from bisection.rfm.check import KernelCheck
 from bisection.rfm.launch import Launch
 
@@ -66,6 +67,31 @@ class pairs(KernelCheck):
     }
 
 
+on_devices(pairs, PairsLaunch)
+
+
+class CopiesLaunch(Launch):
+    """Copies between each device and its host, and between devices."""
+
+    kernel = "device"
+    simulates = False
+    case = parameter(["devices"])
+    layout = parameter(["gpu-device"])
+    sampling = {"devices": "--repeats 10 --block 2"}
+
+
+@where_devices
+class device_copies(KernelCheck):
+    """Is each copy right, and is no bus or link between devices slow?"""
+
+    launch = fixture(CopiesLaunch, scope="environment")
+    method = parameter(tables.methods("device"))
+    metrics = ["time", "rate"]
+    asserted = ["time"]
+    tiers = {"quick": {}, "nightly": {}, "triage": {}, "interconnect": {}}
+    inapplicable = {"peer": ["gpu-device"]}  # where a rank sees one device alone
+
+
 # Figure 2 of the paper: what blocks cost that may differ, and so what padding them can win.
 ALL_TO_ALL = ["alltoall", "alltoallv"]
 COLD = [*ALL_TO_ALL, "pingpong", "halo"]
@@ -111,7 +137,10 @@ class network(KernelCheck):
         alone has none to exchange messages with."""
         self.points = labels(self.launch.result["details"]["points"].get(self.method, []))
         if self.launch.num_tasks == 1:
-            self.inapplicable = {self.method: list(LAYOUTS)}
+            self.inapplicable = {self.method: [self.layout]}
+
+
+on_devices(network, PatternsLaunch, refused={"staged": ["put", "get"]})
 
 
 class ColdLaunch(PatternsLaunch):

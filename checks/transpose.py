@@ -4,6 +4,7 @@ import reframe as rfm
 from reframe.core.builtins import fixture, parameter
 
 from bisection.kernels import tables
+from bisection.rfm.buffers import on_devices
 from bisection.rfm.check import KernelCheck
 from bisection.rfm.launch import Launch
 
@@ -40,3 +41,14 @@ class transpose(KernelCheck):
         "triage": {"case": ["silicon"], "layout": ["mpi", "node"]},
         "interconnect": {},
     }
+
+
+# The exchange alone. No window of shared memory has memory of a device, and no host packs it.
+NEED_HOST = ["shm", "shm-padded", "leaders", "direct", "gather-scatter"]
+on_devices(
+    transpose,
+    TransposeLaunch,
+    refused={"staged": NEED_HOST, "device": NEED_HOST},
+    asserted=["time", "ratio_alltoallv", "exchange_share"],
+    options=["--transpose-only --baseline none"],
+)

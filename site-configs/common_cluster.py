@@ -32,12 +32,15 @@ ACCESS = {
         "constraint": ["--constraint={}"],
         # An exclusive job has all cores of its nodes, but not all of their memory.
         "exclusive": ["--exclusive", "--mem=0"],
+        # Of each node; options for GPUs alone need select/cons_tres.
+        "gpus": ["--gres=gpu:{}"],
     },
     "pbs": {
         "queue": ["-q {}"],
         "account": ["-A {}"],
         "constraint": ["{}"],  # of a chunk: ReFrame adds to -l select what has no dash
         "exclusive": ["-l place=scatter:excl"],
+        "gpus": ["ngpus={}"],  # of a chunk
     },
     "torque": {"queue": ["-q {}"], "account": ["-A {}"]},
     "flux": {
@@ -122,6 +125,8 @@ def partition(
             modules: loaded for this partition, after those of the site.
             environs: names of environments; by default system and spack.
             references: kinds that must exist: "ratio", "time".
+            devices: ReFrame's key, [{"type": "gpu", "num_devices": 4}]: jobs ask for so many GPUs
+                of each node, and there are tests in their memory.
             network: adapters that must carry the messages between nodes: ["mlx5_0", "mlx5_1"].
             scratch: folders of the file systems that restart files are written to.
 
@@ -230,6 +235,9 @@ def as_reframe(choices: Facts, facts: Facts, scheduler: str, mpi: Facts) -> Fact
     known = {"queue": facts.get("queue", ""), "exclusive": facts.get("whole_nodes")}
     asked = {**known, **_taken(given, WORDS)}
     asked = {word: value for word, value in asked.items() if value}
+    devices = [each for each in given.get("devices", []) if each.get("type") == "gpu"]
+    if devices and "gpus" in ACCESS[scheduler]:
+        asked["gpus"] = sum(each.get("num_devices", 1) for each in devices)
     access = [line.format(asked[word]) for word in asked for line in ACCESS[scheduler][word]]
     usual = launchers.binding(launcher, mpi.get("kind", ""))
     options = [*given.pop("options", []), *given.pop("binding", usual)]

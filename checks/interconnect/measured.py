@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from bisection.analysis.nodes import recent
 from bisection.core.reasons.base import Text
 from bisection.core.topology import TopologyError, parse
+from bisection.kernels.layouts import BUFFERS, ON_DEVICES
 from bisection.kernels.results import ResultError, load
 from bisection.runs.folder import kept_file, kept_launches, kept_verdicts
 from bisection.runs.run_verdict import RunVerdict, TestResult
@@ -67,6 +68,8 @@ def blames(
         except ResultError as error:
             faults.append(Text(str(error)))
             continue
+        memory = dict(zip(ON_DEVICES, BUFFERS, strict=True)).get(case.layout)
         judgement.place = case.place + (f" run {case.run}" if case.run else "")
+        judgement.place += f", {memory} memory" if memory else ""
         judged.append(judgement)
     return tuple(judged), tuple(faults)

@@ -12,6 +12,7 @@ WORKSHOP = cli.Program(
         "findings": ("findings", "compare the findings of the papers with simulated machines"),
         "faults": ("faults", "make faults on a virtual cluster, and print the verdicts on them"),
         "ladder": ("ladder", "make faults of this host, and print the verdicts on them"),
+        "gpu": ("gpu", "try the kernels on the GPUs of this host, in five minutes"),
         "bundle": ("bundle", "pack all that a set-up without a network needs"),
         "cluster": ("cluster", "build a Slurm cluster of virtual nodes on this machine"),
         "picture": ("picture", "draw the picture of the README"),

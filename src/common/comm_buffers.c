@@ -28,7 +28,8 @@ int bx_comm_buffers_open(bx_run *run, double bytes, double beside, const char *s
     int code = bx_resources_claim_memory(run, on_host, sized_by);
     if (code != BX_OK || place == HOST) return code;
     snprintf(option, sizeof option, "--buffers %s", bx_comm_buffer_options.place);
-    code = bx_device_open(run, option, bx_comm_buffer_options.ranks_per_device, bytes);
+    code = bx_device_open(run, option, bx_comm_buffer_options.devices,
+                          bx_comm_buffer_options.ranks_per_device, bytes);
     if (code != BX_OK || place == STAGED) return code;
     return bx_device_require_aware(run, option);
 }

@@ -19,7 +19,7 @@ typedef struct bx_comm_buffer {
 
 /* The options' values. */
 extern struct bx_comm_buffer_options {
-    const char *place;
+    const char *place, *devices;
     int64_t ranks_per_device;
 } bx_comm_buffer_options;
 
@@ -28,6 +28,8 @@ extern struct bx_comm_buffer_options {
 #define BX_COMM_BUFFER_OPTIONS                                                                          \
     {"buffers", "WHERE", "memory that messages lie in: host, device, or staged", BX_TEXT, 0, 0,    \
      &bx_comm_buffer_options.place},                                                                    \
+    {"devices", "LIST", "numbers of devices, for the ranks of a host in turn (default: by nearness)",   \
+     BX_TEXT, 0, 0, &bx_comm_buffer_options.devices},                                               \
     {"ranks-per-device", "N", "refuse more ranks on a device (default: any number)", BX_INTEGER,   \
      1, 1e6, &bx_comm_buffer_options.ranks_per_device}
 /* clang-format on */

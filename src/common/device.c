@@ -139,23 +139,65 @@ static void check_seats(bx_run *run, const char *option, const seat *seats, int 
                       option, need / 0x1p30, id, device.host, left / 0x1p30);
 }
 
-int bx_device_open(bx_run *run, const char *option, int64_t most_ranks, double bytes)
+/* The number of the device that a list has for a rank of a host; -1 if it names none of `devices`.
+ */
+static int listed(const char *order, int rank, int devices)
+{
+    long numbers[256], count = 0;
+    for (const char *at = order;; at++) {
+        char *end;
+        long number = strtol(at, &end, 10);
+        if (end == at || number < 0 || number >= devices || count == 256) return -1;
+        numbers[count++] = number;
+        at = end;
+        if (*at == '\0') return (int)numbers[rank % count];
+        if (*at != ',') return -1;
+    }
+}
+
+/* The number of the device that is chosen for this rank; all ranks of the host call it. */
+static int choose(const bx_run *run, int ranks, int self, int devices)
+{
+    int own = 0, *chosen = NULL;
+    bx_device_view view = {.count = devices < BX_DEVICES_MOST ? devices : BX_DEVICES_MOST};
+    bx_device_view *views = NULL;
+    for (int d = 0; d < view.count; d++) {
+        bx_device_gpu.identify(d, view.devices[d].id);
+        view.devices[d].near = bx_device_is_near(view.devices[d].id);
+    }
+    if (self == 0) BX_ALLOC((size_t)ranks, views, chosen);
+    PMPI_Gather(&view, sizeof view, MPI_BYTE, views, sizeof view, MPI_BYTE, 0, run->host);
+    if (self == 0) bx_device_choose(views, ranks, chosen);
+    PMPI_Scatter(chosen, 1, MPI_INT, &own, 1, MPI_INT, 0, run->host);
+    BX_FREE(views, chosen);
+    return own;
+}
+
+int bx_device_open(bx_run *run, const char *option, const char *order, int64_t most_ranks,
+                   double bytes)
 {
     char why[320];
-    int self, count;
+    int self, count, number = 0;
     gethostname(device.host, sizeof device.host - 1);
+    PMPI_Comm_rank(run->host, &self);
+    PMPI_Comm_size(run->host, &count);
     int devices = BX_IS_SIMULATED ? 0 : bx_device_gpu.count(why, sizeof why);
     if (BX_IS_SIMULATED) snprintf(why, sizeof why, "no device is simulated");
     if (devices == 0)
         bx_run_refuse(run, BX_USAGE, "%s: rank %d on host %s: %s", option, run->rank, device.host,
                       why);
+    else if (order && (number = listed(order, self, devices)) < 0)
+        bx_run_refuse(run, BX_USAGE,
+                      "--devices %s: rank %d on host %s sees devices 0 to %d; numbers of these are "
+                      "allowed, such as 0,1",
+                      order, run->rank, device.host, devices - 1);
     if (bx_run_agree(run) != BX_OK) return run->refusal;
-    PMPI_Comm_rank(run->host, &self);
-    PMPI_Comm_size(run->host, &count);
     watch(run);
     device.open = &bx_device_gpu;
-    device.open->open(self % devices, end_launch);
+    if (!order) number = choose(run, count, self, devices);
+    device.open->open(number, end_launch);
     device.open->describe(&device.facts);
+    bx_device_locate(&device.facts);
     seat own = {.bytes = bytes, .rank = run->rank}, *seats;
     memcpy(own.id, device.facts.id, sizeof own.id);
     BX_ALLOC((size_t)count, seats);
@@ -234,8 +276,9 @@ void bx_device_add(const bx_run *run, bx_json *layout)
     bx_json *common = bx_json_create(), *own = bx_json_create();
     BX_TEXTS(common, {"name", facts->name}, {"library", facts->library},
              {"aware", *device.aware ? device.aware : NULL});
-    BX_NUMBERS(common, {"runtime", facts->runtime}, {"driver", facts->driver});
-    bx_json_number(own, "rank", run->rank);
-    bx_json_text(own, "id", facts->id);
+    BX_NUMBERS(common, {"runtime", facts->runtime}, {"driver", facts->driver},
+               {"clock", facts->clock});
+    BX_NUMBERS(own, {"rank", run->rank}, {"numa", facts->numa});
+    BX_TEXTS(own, {"id", facts->id}, {"adapter", *facts->adapter ? facts->adapter : NULL});
     bx_layout_add_groups(run->world, common, own, bx_json_array(layout, "devices"), "ranks");
 }

@@ -8,7 +8,7 @@
 
 typedef enum { BX_TO_DEVICE, BX_TO_HOST } bx_way;
 
-enum { BX_DEVICE_TEXT = 160 };
+enum { BX_DEVICE_TEXT = 160, BX_DEVICES_MOST = 16 }; /* devices that a rank chooses from */
 
 /* What a device is. */
 typedef struct {
@@ -17,6 +17,9 @@ typedef struct {
     char id[BX_DEVICE_TEXT];      /* address on the bus, and what tells parts of a device apart */
     const char *kind;             /* as MPI calls such memory: "cuda", "rocm" */
     int runtime, driver;          /* their versions, as they number them */
+    double clock;                 /* Hz, the highest of its cores; NaN: unknown */
+    double numa;                  /* node that it is attached to; NaN: unknown */
+    char adapter[64];             /* of the network, the nearest; "": none is fast */
 } bx_device_facts;
 
 /* Ends the launch with one line (printf's format). */
@@ -28,8 +31,11 @@ typedef struct {
     /* Finds a library that has devices.  Returns how many it has; 0 with the reason in why[size].
      */
     int (*count)(char *why, size_t size);
+    /* Writes id[BX_DEVICE_TEXT] of a device, as bx_device_facts has it. */
+    void (*identify)(int device, char *id);
     /* Makes a device the one of this rank, and `end` what calls that fail end the launch by. */
     void (*open)(int device, bx_device_end *end);
+    /* All but where the device is. */
     void (*describe)(bx_device_facts *facts);
     double (*free_memory)(void);
     /* Memory of the device; pinned memory of the host. */
@@ -47,6 +53,11 @@ typedef struct {
     void (*move)(void *to, const int *to_index, const void *from, const int *from_index,
                  size_t count);
     void (*sync)(void);
+    /* The number of the open device; memory of another one, which `release` takes too; a copy
+     * between devices. */
+    int (*number)(void);
+    void *(*alloc_on)(int device, size_t bytes);
+    void (*copy_peer)(void *to, int to_device, const void *from, int from_device, size_t bytes);
     /* Whether no work is left to do. */
     bool (*idle)(void);
     /* Whether memory is of the rank's device. */
@@ -56,11 +67,14 @@ typedef struct {
 /* CUDA 11 to 13, or HIP 5 to 7, by the runtime library that is found when a launch asks for it. */
 extern const bx_device bx_device_gpu;
 
-/* Gives each rank a device of its host, in turn.  Refuses with BX_USAGE, in a line that begins with
+/* Gives each rank a device of its host: of those that it sees the number that `order` has for it,
+ * "0,2" for ranks of the host in turn; the nearest if `order` is NULL, so that devices have as many
+ * ranks, or one more.  Refuses with BX_USAGE, in a line that begins with
  * `option`: a host without a device; more than `most_ranks` on a device, unless that is 0; a device
  * shared while another has nobody; and `bytes` of each rank where a device has less free.  Returns
  * as bx_run_agree.  Collective. */
-int bx_device_open(bx_run *run, const char *option, int64_t most_ranks, double bytes);
+int bx_device_open(bx_run *run, const char *option, const char *order, int64_t most_ranks,
+                   double bytes);
 /* The open device; NULL: none. */
 const bx_device *bx_device_get(void);
 /* Refuses with BX_USAGE, in a line that begins with `option`, where MPI does not say that it takes
@@ -75,3 +89,22 @@ void *bx_device_alloc(size_t bytes, const char *name);
 void bx_device_release(void *memory);
 /* Adds the ranks' devices to the result's "layout"; nothing without.  Collective. */
 void bx_device_add(const bx_run *run, bx_json *layout);
+
+/* ---- device_place.c: where devices are, by sysfs ---- */
+
+/* The devices that a rank sees, the first BX_DEVICES_MOST. */
+typedef struct {
+    int count;
+    struct {
+        char id[BX_DEVICE_TEXT];
+        bool near; /* to a CPU of the rank */
+    } devices[BX_DEVICES_MOST];
+} bx_device_view;
+
+/* Fills what `facts` has of the place, by its id.  Local. */
+void bx_device_locate(bx_device_facts *facts);
+/* Whether this thread may use a CPU that is local to a device; true where none is known.  Local. */
+bool bx_device_is_near(const char *id);
+/* Chooses a device for each of a host's ranks, by its number in the rank's own view, of one device
+ * at least: chosen[ranks].  Local. */
+void bx_device_choose(const bx_device_view *views, int ranks, int *chosen);

@@ -13,11 +13,15 @@ enum { NON_BLOCKING = 1 };                 /* a stream that does not wait for th
 enum { NAME_BYTES = 256, UUID_BYTES = 16 };
 static const int KIND[] = {[BX_TO_DEVICE] = 1, [BX_TO_HOST] = 2};
 
+/* An attribute of a device: its highest clock, kHz.  HIP has the number since 4.2. */
+enum { CUDA_CLOCK = 13, HIP_CLOCK = 5 };
+
 /* field, CUDA's name, HIP's name, both without prefix, parameters */
 #define FUNCTIONS(X)                                                                               \
     X(count, "GetDeviceCount", "GetDeviceCount", (int *))                                          \
     X(set, "SetDevice", "SetDevice", (int))                                                        \
     X(bus_id, "DeviceGetPCIBusId", "DeviceGetPCIBusId", (char *, int, int))                        \
+    X(attribute, "DeviceGetAttribute", "DeviceGetAttribute", (int *, int, int))                    \
     X(memory, "MemGetInfo", "MemGetInfo", (size_t *, size_t *))                                    \
     X(alloc, "Malloc", "Malloc", (void **, size_t))                                                \
     X(release, "Free", "Free", (void *))                                                           \
@@ -27,6 +31,8 @@ static const int KIND[] = {[BX_TO_DEVICE] = 1, [BX_TO_HOST] = 2};
     X(sync, "StreamSynchronize", "StreamSynchronize", (void *))                                    \
     X(query, "StreamQuery", "StreamQuery", (void *))                                               \
     X(copy, "MemcpyAsync", "MemcpyAsync", (void *, const void *, size_t, int, void *))             \
+    X(peer, "MemcpyPeerAsync", "MemcpyPeerAsync",                                                  \
+      (void *, int, const void *, int, size_t, void *))                                            \
     X(fill, "MemsetAsync", "MemsetAsync", (void *, int, size_t, void *))                           \
     X(attributes, "PointerGetAttributes", "PointerGetAttributes", (void *, const void *))          \
     X(runtime, "RuntimeGetVersion", "RuntimeGetVersion", (int *))                                  \
@@ -53,7 +59,6 @@ static struct {
     FUNCTIONS(FIELD)
     COMPILER(FIELD)
     DRIVER(FIELD)
-    int (*attribute)(int *, int, int); /* of a device: the numbers are CUDA's */
     void *move;
     int (*properties)(void *, int);
     const char *(*text)(int);
@@ -90,7 +95,6 @@ static const char *resolve(void *library)
 {
     const char *missing = NULL, *prefix = gpu.hip ? "hip" : "cuda";
     FUNCTIONS(RESOLVE)
-    *(void **)&gpu.attribute = find(library, "DeviceGetAttribute");
     /* CUDA 12 and HIP from 6 on give the version of the structure in the name. */
     const char *versioned = gpu.hip ? "GetDevicePropertiesR0600" : "GetDeviceProperties_v2";
     *(void **)&gpu.properties = find(library, versioned);
@@ -159,33 +163,51 @@ static int count(char *why, size_t size)
 
 /* ---- the device ---- */
 
+static void use(int device) { must(gpu.set(device), "SetDevice"); }
+
 static void open_device(int device, bx_device_end *end)
 {
     gpu.device = device;
     gpu.end = end;
-    must(gpu.set(device), "SetDevice");
+    use(gpu.device);
     must(gpu.release(NULL), "Free"); /* the device is set up here, not within a step */
     must(gpu.stream(&gpu.queue, NON_BLOCKING), "StreamCreateWithFlags");
 }
 
 enum { HIP6 = 60000000 };
 
+/* Name, then UUID, begin the structure, of 728 to 1472 bytes. */
+static const char *properties_of(int device)
+{
+    static char properties[16384];
+    must(gpu.properties(properties, device), "GetDeviceProperties");
+    return properties;
+}
+
 /* Parts of one device have its address on the bus, and a UUID each; HIP before 6 names none. */
+static void identify(int device, char *id)
+{
+    int runtime;
+    must(gpu.bus_id(id, BX_DEVICE_TEXT, device), "DeviceGetPCIBusId");
+    must(gpu.runtime(&runtime), "RuntimeGetVersion");
+    if (gpu.hip && runtime < HIP6) return;
+    const char *uuid = properties_of(device) + NAME_BYTES;
+    char *end = id + strlen(id);
+    for (int i = 0; i < UUID_BYTES; i++)
+        end += sprintf(end, "%s%02x", i ? "" : "/", (unsigned char)uuid[i]);
+}
+
 static void describe(bx_device_facts *facts)
 {
-    /* Name, then UUID, begin the structure, of 728 to 1472 bytes. */
-    static char properties[16384];
-    must(gpu.properties(properties, gpu.device), "GetDeviceProperties");
-    must(gpu.bus_id(facts->id, BX_DEVICE_TEXT, gpu.device), "DeviceGetPCIBusId");
+    int khz = 0, code = gpu.attribute(&khz, gpu.hip ? HIP_CLOCK : CUDA_CLOCK, gpu.device);
+    identify(gpu.device, facts->id);
     must(gpu.runtime(&facts->runtime), "RuntimeGetVersion");
     must(gpu.driver(&facts->driver), "DriverGetVersion");
     facts->kind = gpu.hip ? "rocm" : "cuda";
+    facts->clock = code == 0 && khz > 0 ? 1e3 * khz : NAN;
     snprintf(facts->library, sizeof facts->library, "%s", gpu.library);
-    snprintf(facts->name, sizeof facts->name, "%.*s", BX_DEVICE_TEXT - 1, properties);
-    char *end = facts->id + strlen(facts->id);
-    if (gpu.hip && facts->runtime < HIP6) return;
-    for (int i = 0; i < UUID_BYTES; i++)
-        end += sprintf(end, "%s%02x", i ? "" : "/", (unsigned char)properties[NAME_BYTES + i]);
+    snprintf(facts->name, sizeof facts->name, "%.*s", BX_DEVICE_TEXT - 1,
+             properties_of(gpu.device));
 }
 
 static double free_memory(void)
@@ -226,6 +248,21 @@ static void copy(void *to, const void *from, size_t bytes, bx_way way)
 static void fill(void *to, int byte, size_t bytes)
 {
     must(gpu.fill(to, byte, bytes, gpu.queue), "MemsetAsync");
+}
+
+static int number(void) { return gpu.device; }
+
+static void *alloc_on(int device, size_t bytes)
+{
+    use(device);
+    void *memory = alloc(bytes);
+    use(gpu.device);
+    return memory;
+}
+
+static void copy_peer(void *to, int to_device, const void *from, int from_device, size_t bytes)
+{
+    must(gpu.peer(to, to_device, from, from_device, bytes, gpu.queue), "MemcpyPeerAsync");
 }
 
 static void synchronise(void) { must(gpu.sync(gpu.queue), "StreamSynchronize"); }
@@ -321,6 +358,7 @@ static void move(void *to, const int *to_index, const void *from, const int *fro
 }
 
 const bx_device bx_device_gpu = {.count = count,
+                                 .identify = identify,
                                  .open = open_device,
                                  .describe = describe,
                                  .free_memory = free_memory,
@@ -333,5 +371,8 @@ const bx_device bx_device_gpu = {.count = count,
                                  .open_move = open_move,
                                  .move = move,
                                  .sync = synchronise,
+                                 .number = number,
+                                 .alloc_on = alloc_on,
+                                 .copy_peer = copy_peer,
                                  .idle = idle,
                                  .owns = owns};

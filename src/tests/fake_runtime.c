@@ -120,15 +120,20 @@ static void queue(work w)
     do_first((int)(fake.random >> 33) % 3);
 }
 
-/* Whether memory is a whole part of one buffer of the device that is set. */
-static bool holds(const void *memory, size_t bytes)
+/* Whether memory is a whole part of one buffer of a device. */
+static bool device_holds(int device, const void *memory, size_t bytes)
 {
     uintptr_t at = (uintptr_t)memory;
-    for (int i = 0; i < fake.buffer_count && fake_device_of(memory) == fake.device; i++)
+    for (int i = 0; i < fake.buffer_count && fake_device_of(memory) == device; i++)
         if (at >= fake.buffers[i].first &&
             at + bytes <= fake.buffers[i].first + fake.buffers[i].bytes)
             return true;
     return false;
+}
+
+static bool holds(const void *memory, size_t bytes)
+{
+    return device_holds(fake.device, memory, bytes);
 }
 
 /* ---- the functions ---- */
@@ -164,6 +169,13 @@ int NAME(DeviceGetPCIBusId)(char *id, int size, int device)
 {
     snprintf(id, (size_t)size, "0000:%02lX:00.0", 1 + device + setting("FAKE_FIRST", 0));
     return 0;
+}
+/* The clock (kHz), number 13 of CUDA and 5 of HIP; of CUDA also the capability, 75 and 76. */
+int NAME(DeviceGetAttribute)(int *value, int attribute, int device)
+{
+    bool is_clock = attribute == (FAKE_HIP ? 5 : 13), of_cuda = attribute == 75 || attribute == 76;
+    *value = is_clock ? 1500000 : attribute == 75 ? 9 : 0;
+    return is_clock || (of_cuda && !FAKE_HIP) ? 0 : INVALID;
 }
 static int describe(char *properties, int device)
 {
@@ -255,6 +267,14 @@ int NAME(MemcpyAsync)(void *to, const void *from, size_t bytes, int kind, void *
     queue((work){.to = to, .from = from, .bytes = bytes});
     return 0;
 }
+int NAME(MemcpyPeerAsync)(void *to, int to_device, const void *from, int from_device, size_t bytes,
+                          void *stream)
+{
+    if (!device_holds(to_device, to, bytes) || !device_holds(from_device, from, bytes))
+        return INVALID;
+    queue((work){.to = to, .from = from, .bytes = bytes});
+    return 0;
+}
 int NAME(MemsetAsync)(void *to, int byte, size_t bytes, void *stream)
 {
     if (!holds(to, bytes)) return INVALID;
@@ -271,11 +291,6 @@ int NAME(PointerGetAttributes)(void *attributes, const void *memory)
 
 /* ---- compiler and driver ---- */
 
-int NAME(DeviceGetAttribute)(int *value, int attribute, int device)
-{
-    *value = attribute == 75 ? 9 : 0;
-    return 0;
-}
 int COMPILER(CreateProgram)(void **program, const char *source, const char *name, int headers,
                             const char *const *texts, const char *const *names)
 {

@@ -5,7 +5,10 @@ Usage: test_device.py PATTERNS UNIT_DEVICE KERNEL... [unittest arguments]
 
 import itertools
 import json
+import os
+import re
 import sys
+import tempfile
 import unittest
 from pathlib import Path
 
@@ -88,6 +91,52 @@ class Unit(unittest.TestCase):
             for rank in devices["ranks"]:
                 number = 1 + rank["rank"] % 2
                 self.assertEqual(rank["id"], f"0000:0{number}:00.0/{16 * f'0{number}'}")
+
+    def test_nearest_devices(self):
+        """Each rank takes the device at its CPU; the adapter is that below the same switch."""
+        cpus = sorted(os.sched_getaffinity(0))[:2]
+        if len(cpus) < 2:
+            self.skipTest("one CPU")
+        with tempfile.TemporaryDirectory() as root:
+            for node, cpu in enumerate(cpus):
+                switch = Path(root, f"sys/devices/pci0000:0{node}/0000:0{node}:01.0")
+                for number, name in ((2 - node, "device"), (8 + node, "adapter")):
+                    folder = switch / f"0000:0{number}:00.0"
+                    folder.mkdir(parents=True)
+                    (folder / "numa_node").write_text(f"{node}\n")
+                    (folder / "local_cpulist").write_text(f"{cpu},4000-4001\n")
+                    place = f"sys/bus/pci/devices/{folder.name}"
+                    if name == "adapter":
+                        place = f"sys/class/infiniband/mlx5_{node}/device"
+                    Path(root, place).parent.mkdir(parents=True, exist_ok=True)
+                    Path(root, place).symlink_to(folder)
+            for ranks, listed in ((2, {}), (4, {}), (3, {}), (3, {"DEVICES": "1,0"})):
+                cpu = f"$(({RANK} % 2 ? {cpus[1]} : {cpus[0]}))"
+                bind = f"taskset -pc {cpu} $$ >/dev/null;"
+                out = unit(ranks, before=bind, BX_SYS_ROOT=root, **listed)
+                devices = self.devices(out)
+                self.assertEqual(devices["clock"], 1.5e9)
+                with self.subTest(ranks=ranks, listed=listed):
+                    for rank in devices["ranks"]:
+                        node = rank["rank"] % 2
+                        self.assertEqual(rank["id"][:12], f"0000:0{2 - node}:00.0")
+                        self.assertEqual((rank["numa"], rank["adapter"]), (node, f"mlx5_{node}"))
+
+    def test_devices_as_they_are_listed(self):
+        devices = self.devices(unit(4, DEVICES="0,0,1,1"))
+        ids = [rank["id"][:12] for rank in devices["ranks"]]
+        self.assertEqual(ids, ["0000:01:00.0"] * 2 + ["0000:02:00.0"] * 2)
+        for order in ("2", "-1", "a", "", "0,", "0;1", "0,,1"):
+            out = unit(1, DEVICES=order)
+            allowed = "sees devices 0 to 1; numbers of these are allowed, such as 0,1"
+            line = rf"^bisection-unit: --devices {order}: rank 0 on host \S+ {allowed}$"
+            self.assertEqual(out.code, 2)
+            self.assertRegex(out.stderr, re.compile(line, re.M))
+
+    def test_ranks_that_see_other_devices_share_them_out(self):
+        """Nobody takes the only device that a later rank sees, where that is a turn of its own."""
+        devices = self.devices(unit(2, before=f"FAKE_FIRST=-{RANK}", most=1))
+        self.assertEqual(len({rank["id"] for rank in devices["ranks"]}), 2)
 
     def test_each_rank_sees_its_own_device_alone(self):
         devices = self.devices(unit(2, before=f"FAKE_FIRST={RANK}", most=1, FAKE_DEVICES="1"))
@@ -195,6 +244,51 @@ class Launches(unittest.TestCase):
                 )
 
 
+def copies(ranks: int, *arguments: str, **options: str) -> Outcome:
+    return launch(KERNELS["bisection-device"], ranks, *arguments, **options)
+
+
+class Copies(unittest.TestCase):
+    """The kernel of copies: every byte, in every order, with one device and with several."""
+
+    def test_every_copy_is_verified(self):
+        orders = itertools.cycle(ORDERS)
+        for runtime, ranks, devices in itertools.product(RUNTIMES, (1, 2, 3), ("1", "2", "3")):
+            known = {"runtime": runtime, "FAKE_DEVICES": devices, "FAKE_ORDER": next(orders)}
+            out = copies(ranks, "--bytes", "100000", "--repeats", "2", aware=False, **known)
+            with self.subTest(ranks=ranks, **known):
+                self.assertEqual(out.code, 0, out.stdout + out.stderr)
+                alone = {"peer": "a rank sees one device alone"} if devices == "1" else {}
+                self.assertEqual(inapplicable(out), alone)
+                self.assertEqual(misfit(out), "")
+                listed = out.result["details"]["copies"]
+                self.assertEqual([each["rank"] for each in listed], list(range(ranks)))
+                for each in listed:
+                    peers = {rate["peer"] for rate in each["rates"] if rate["method"] == "peer"}
+                    self.assertEqual(len(peers), int(devices) - 1)
+                    self.assertNotIn(each["id"], peers)
+                    self.assertTrue(all(rate["rate"] > 0 for rate in each["rates"]))
+
+    def test_rate_is_that_of_the_slowest(self):
+        out = copies(3, "--bytes", "100000", "--repeats", "3", aware=False)
+        for entry in out.result["results"]:
+            rates = [
+                rate["rate"]
+                for each in out.result["details"]["copies"]
+                for rate in each["rates"]
+                if rate["method"] == entry["method"]
+            ]
+            self.assertAlmostEqual(entry["metrics"]["rate"]["value"] / min(rates), 1)
+
+    def test_refusals(self):
+        out = copies(2, runtime="none")
+        assert_refused(self, out, 2, "copies: rank 0 on host ")
+        out = copies(3, "--ranks-per-device", "1")
+        assert_refused(self, out, 2, "copies: 2 ranks of host ")
+        out = copies(1, "--bytes", "1000000000")
+        assert_refused(self, out, 2, "copies: needs ")
+
+
 class Refusals(unittest.TestCase):
     """One line each, before anything is measured."""
 
@@ -232,7 +326,7 @@ class Refusals(unittest.TestCase):
         )
         self.refused(
             r"ranks 0 and 1 of host \S+ share device 0000:01:00.0/\w+, while another has none$",
-            unit(2, before=f"FAKE_FIRST=-{RANK}"),
+            unit(2, before=f"FAKE_DEVICES=$((2 - {RANK}))"),
         )
         self.refused(
             r"ranks 0 and 2 of host \S+ share device \S+, while another has fewer ranks$",

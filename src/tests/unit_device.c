@@ -1,6 +1,7 @@
 /* Buffers on a device (fake_device.h), in each of its orders of work; without one, the reason.
  *
- * unit_device device|staged RANKS_PER_DEVICE: prints the devices of the ranks. */
+ * unit_device device|staged RANKS_PER_DEVICE: prints the devices of the ranks; the variable DEVICES
+ * is as the option --devices. */
 #include "comm_buffers.h"
 #include "device.h"
 #include "json.h"
@@ -150,6 +151,7 @@ int main(int argc, char **argv)
     MPI_Comm_size(run.world, &run.size);
     bx_comm_buffer_options.place = argv[1];
     bx_comm_buffer_options.ranks_per_device = atoi(argv[2]);
+    bx_comm_buffer_options.devices = getenv("DEVICES");
     staged = bx_comm_buffers_are_staged();
     late = !getenv("FAKE_ORDER") || strcmp(getenv("FAKE_ORDER"), "late") == 0;
     if (bx_comm_buffers_open(&run, 2 * BYTES, 0, "two buffers") != BX_OK) {

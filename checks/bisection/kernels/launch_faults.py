@@ -106,7 +106,7 @@ def of_launch(job: Any, ended: Ended) -> tuple[int | None, Reason | None]:
         return exit_code, fault
     own = last_line(ended.errors, ended.kernel)
     refused = exit_code in REFUSALS and own.startswith(f"bisection-{ended.kernel}:")
-    cause = of_worlds(ended.errors) or (None if refused else printed.cause(late=bool(fault)))
+    cause = of_worlds(ended.errors) or printed.cause(late=bool(fault), refused=refused)
     if isinstance(fault, OutOfMemory):  # the scheduler knows no node
         if isinstance(cause, OutOfMemory):
             return exit_code, replace(cause, job=fault.job, nodes=fault.nodes)
@@ -252,6 +252,7 @@ def last_line(errors: str, kernel: str = "", *, any_line: bool = False) -> str:
 TAG = re.compile(r"^(?:\[\d+,\d+\]<std\w+>: ?| *\d+: )", re.M)
 MOST = 1 << 18  # letters that are searched at each end of an output
 LINE = 200  # letters of a line that are quoted
+KERNELS = "bisection"  # the program of rows that kernels print
 SIGNALS = {signal.strsignal(number): int(number) for number in signal.Signals}
 CORE_DUMPED = 0x80  # in a wait status
 # A library ends its rank by SIGABRT after it has said why; mpirun and people by the others.
@@ -298,9 +299,10 @@ class Printed:
         lost = re.search(r"ORTE_ERROR_LOG: .* in file \S*show_help\.c", self.text)
         return "rerun it: Open MPI lost its own message" if lost else ""
 
-    def cause(self, late: bool = False) -> Reason | None:
+    def cause(self, late: bool = False, refused: bool = False) -> Reason | None:
         """The reason by the first row that counts, else None. `late`: it ran to its time limit, so
-        that what may be a warning alone is none."""
+        that what may be a warning alone is none. `refused`: the kernel did, so that its words alone
+        count."""
         died = self.first_death and self.first_death.exit_code
         alone = {death.exit_code for death in self.deaths} <= {KILLED, TERMINATED}
         outright = died in OUTRIGHT or (died == KILLED and alone)
@@ -309,6 +311,7 @@ class Printed:
                 return None
             counts = row.ends and row.about != "a job" and row.kind != KernelDied.code
             counts = counts and not (late and row.notes)
+            counts = counts and (row.program == KERNELS or not refused)
             if counts and self._counts(row) and (reason := self._reason(row, match)):
                 return reason
         return None

@@ -34,6 +34,10 @@ LAYOUTS = ("mpi", "node", "node2")
 # The last one is for kernels whose threads share much memory: one rank per NUMA domain, or per L3
 # cache where a node is one domain.
 ALL_LAYOUTS = (*LAYOUTS, "domain")
+# Memories that buffers of messages lie in. Each has a layout: one rank per device of a node, which
+# share its cores out, of tests on devices alone (bisection.rfm.buffers).
+BUFFERS = ("host", "staged", "device")
+ON_DEVICES = tuple(f"gpu-{buffers}" for buffers in BUFFERS)
 
 
 class DoesNotFit(ValueError):
@@ -48,15 +52,24 @@ def domains(topology: Mapping[str, Any]) -> int:
     return memories if memories > 1 else max([len(c.get("cpusets") or []) for c in caches] + [1])
 
 
+def devices_of(partition: Any) -> int:
+    """The devices of a node of ReFrame's partition, by its site file."""
+    return sum(each.num_devices for each in partition.devices if each.device_type == "gpu")
+
+
 def ranks_of_layouts(cores: int, topology: Mapping[str, Any] | None = None) -> dict[str, int]:
     """The ranks per node of ALL_LAYOUTS, by `cores` and ReFrame's topology of a node."""
     return {"mpi": cores, "node": 1, "node2": 2, "domain": domains(topology or {})}
 
 
 def geometry(
-    layout: str, cores: int, nodes: int = 1, topology: Mapping[str, Any] | None = None
+    layout: str,
+    cores: int,
+    nodes: int = 1,
+    topology: Mapping[str, Any] | None = None,
+    devices: int = 0,
 ) -> Geometry:
-    """The geometry of a layout on nodes with so many cores and ReFrame's topology.
+    """The geometry of a layout on nodes with so many cores and devices and ReFrame's topology.
 
     Of layouts with one geometry the first keeps it, and is launched and judged: under each name,
     one change of the machine would be several in a table of verdicts. References go by the
@@ -68,6 +81,10 @@ def geometry(
         KeyError: there is no such layout.
     """
     shares = ranks_of_layouts(cores, topology)
+    if layout in ON_DEVICES and devices:
+        # A lone rank would exchange nothing: two share the only device of a single node.
+        ranks = min(devices if devices * nodes > 1 else 2, cores)
+        return Geometry(nodes, ranks, cores // ranks)
     ranks = shares[layout]
     if ranks > cores:
         raise DoesNotFit(f"layout {layout} needs {ranks} cores per node, there are {cores}")

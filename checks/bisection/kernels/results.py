@@ -4,7 +4,7 @@ import itertools
 import json
 import math
 import statistics
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -114,6 +114,7 @@ def facts(result: Result) -> dict[str, str]:
         "operating system's kernel": _of_hosts(result, "kernel"),
         "firmware": _of_hosts(result, "firmware"),
         "network": ", ".join(sorted(name for name, _ in adapters.carriers(result))),
+        **_devices(result.get("layout", {}).get("devices", [])),
         "compiler": build["compiler"],
         "flags": build["flags"],
         "MPI": build["mpi"],
@@ -122,6 +123,25 @@ def facts(result: Result) -> dict[str, str]:
         "kernels' sources": build["sources"][:12],
     }
     return {name: text for name, text in texts.items() if text}
+
+
+def _devices(groups: Sequence[Mapping[str, Any]]) -> dict[str, str]:
+    """The facts of a launch's devices: what they and their software are; where they are."""
+    kinds, places = [], set()
+    for group in groups:
+        clock = f" {group['clock'] / 1e9:g} GHz" if group.get("clock") else ""
+        software = f"{group['library']} {group['runtime']}, driver {group['driver']}"
+        kinds.append(f"{group['name']}{clock}, {software}")
+        for rank in group["ranks"]:
+            near = f" NUMA {rank['numa']}" if rank.get("numa") is not None else ""
+            near += f" near {rank['adapter']}" if rank.get("adapter") else ""
+            places.add(f"{rank['id'].partition('/')[0]}{near}")  # a UUID is of one host's device
+    aware = dict.fromkeys(group["aware"] for group in groups if group["aware"])
+    return {
+        "devices": " | ".join(dict.fromkeys(kinds)),
+        "devices' places": ", ".join(sorted(places)),
+        "MPI takes device addresses": ", ".join(aware),
+    }
 
 
 def _of_hosts(result: Result, name: str) -> str:

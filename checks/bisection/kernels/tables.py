@@ -12,7 +12,7 @@ import re
 
 from bisection.core import paths
 
-NETWORK = ("pairs", "patterns", "noise", "congestion")
+NETWORK = ("pairs", "patterns", "noise", "congestion", "device")
 # Kernels whose methods do the same work and stand in one result.
 ALTERNATIVES = ("transpose", "npar", "eigen", "md", "halo", "tasks", "patches", "restart")
 # Where each kernel lists its methods and cases; those of the network have no cases.

@@ -18,7 +18,7 @@ from bisection.core.grouping import grouped
 from bisection.core.reasons.performance import SharedChange
 from bisection.core.thresholds import LIMITS
 from bisection.core.verdicts import Against, Verdict
-from bisection.report import verdict_text, words
+from bisection.report import devices, verdict_text, words
 from bisection.report.report_data import Report, headline
 from bisection.report.text_tables import (
     CELLS,
@@ -222,6 +222,11 @@ def predictions_table(rows: Sequence[Prediction]) -> TextTable:
     return listing(groups.values(), columns, POINTS, "predictions")
 
 
+def _devices(report: Report) -> Content:
+    rows = devices.trios(report.run)
+    return devices.LEAD if rows else "", [devices.table(rows)], devices.slower(rows)
+
+
 def _history(report: Report) -> Content:
     lead = "Each line is a metric over its nights. The list has what changed, and is no alarm."
     return lead, [], words.no_alarms(report.evidence.events)
@@ -309,6 +314,7 @@ SECTIONS: dict[str, tuple[str, str | Callable[[Report], Content]]] = {
         f"had the cores for more than {LIMITS.disturbed_note:.0%} of the time, it is that of the "
         "kernel's phases in undisturbed steps, if they are known.",
     ),
+    "devices": ("Device memory", _devices),
     "files": ("Files", _restart),
     "predicted": ("What the network explains", _predicted),
     "sweeps": ("Message sizes", "Time of one exchange against the size of its messages."),

@@ -20,6 +20,7 @@ from bisection.core.units import KIND_OF_UNIT
 from bisection.core.verdicts import Exit, Verdict
 from bisection.judge import decision
 from bisection.kernels import tables
+from bisection.kernels.layouts import ON_DEVICES
 from bisection.report.lines import WIDTH, commanded, wrapped
 from bisection.report.text_tables import indented
 from bisection.report.words import MOST, banner, next_steps, slow_nodes
@@ -277,8 +278,14 @@ def summary_blocks(verdict: RunVerdict) -> dict[str, list[list[str]]]:
     kernels = {case.check: case.record.kernel for case in verdict.judged if case.record.kernel}
     blocks = {}
     for heading, cases in _blocks(verdict).items():
-        # a test that did not run has no kernel
-        groups = grouped(cases, lambda case: (kernels.get(case.check, case.check), case.case))
+        # a test that did not run has no kernel; each memory of buffers has a line
+        groups = grouped(
+            cases,
+            lambda case: (
+                case.check if case.layout in ON_DEVICES else kernels.get(case.check, case.check),
+                case.case,
+            ),
+        )
         blocks[heading] = [
             [group[0].check, case, *_cells(verdict, group)] for (_, case), group in groups.items()
         ]

@@ -20,6 +20,7 @@ from bisection.core.reasons.base import Reason, Text
 from bisection.core.reasons.launches import WrongAnswer
 from bisection.core.units import KIND_OF_UNIT
 from bisection.kernels import results
+from bisection.kernels.layouts import ON_DEVICES
 from bisection.kernels.results import ResultError
 from bisection.rfm.launch import Reporting, environments
 
@@ -169,11 +170,12 @@ class KernelCheck(rfm.RunOnlyRegressionTest, Reporting):
         return str(reference_files.path(self.current_system.name))
 
     def _is_of_new_method(self) -> bool:
-        """True if the test's place has references of other methods, and none of its own."""
+        """True if the test's place has references of other methods, and none of its own; or the
+        check has none at all, and is one of bisection.rfm.buffers."""
         reference: Any = self.reference  # ReFrame makes an object of what it is set to
         index = list(reference.index or ())
-        if not index:
-            return False
+        if not index:  # a site that gets devices has no references of these tests yet
+            return self.layout in ON_DEVICES
         partition, case = self.current_partition, {}
         special = {
             "$system": self.current_system.name,

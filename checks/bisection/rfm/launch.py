@@ -14,6 +14,7 @@ import os
 import shlex
 import sys
 import time
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, NoReturn
@@ -78,20 +79,18 @@ TUNING = (
     "OMPI_MCA|PMIX_MCA|PRTE_MCA|MPICH|MPIR_CVAR|MVAPICH|MVP|MV2|I_MPI|UCX|FI|HCOLL|PSM2|PSM3|"
     "CRAY_OFI"
 )
-# These change what devices do.
-DEVICES = (
-    "(CUDA|NVIDIA|ROCR|HIP)_VISIBLE_DEVICES|CUDA_DEVICE_(ORDER|MAX_CONNECTIONS)|"
-    "CUDA_LAUNCH_BLOCKING|HSA_(ENABLE_SDMA|XNACK)|ZE_AFFINITY_MASK|ZE_FLAT_DEVICE_HIERARCHY"
-)
+# Those that begin so change what devices do, but paths: of software, or of a job's own folder.
+DEVICES = "CUDA|NVIDIA|ROCR|HIP|HSA|GPU|ZE"
+NO_PATHS = f"^({DEVICES})_[^=]*=([^=]*:)?/|^NVIDIA_REQUIRE_"
 # Which devices a job has differs from job to job: the record has their number.
 COUNT = (
-    r"awk -F, '/^[^=]*(_VISIBLE_DEVICES|ZE_AFFINITY_MASK)=[^a-z]/ "
+    r"awk -F, '/^[^=]*(_VISIBLE_DEVICES|_DEVICE_ORDINAL|ZE_AFFINITY_MASK)=[^a-z]/ "
     r"""{ n = /=(-1|NoDevFiles)/ ? 0 : NF; sub(/=.*/, "=" n " of them") } 1'"""
 )
 # In a job script: records what is so named, and the modules that are loaded.
 RECORD = (
-    f"env | grep -E '^(({TUNING})_|({DEVICES})=|LOADEDMODULES=)' | {COUNT} | sort >environment "
-    "|| true"
+    f"env | grep -E '^(({TUNING}|{DEVICES})_|LOADEDMODULES=)' | grep -vE '{NO_PATHS}' "
+    f"| {COUNT} | sort >environment || true"
 )
 # The feature of partitions that SimGrid simulates.
 SIMULATED = "simulated"
@@ -327,6 +326,7 @@ class Launch(rfm.RunOnlyRegressionTest, Reporting):
     sampling = variable(typ.Dict[str, str], value={})
     usual_sampling = variable(str, value="--repeats 6 --block 2 --warmup 0")  # of other cases
     methods = variable(typ.Dict[str, str], value={})  # those to measure, where not all
+    buffers = variable(str, value="host", loggable=True)  # host, or of bisection.rfm.buffers
     # Further options, for all cases.
     options = variable(typ.List[str], value=[])
     # On a simulated partition: whether the kernel charges what it computes there, and options.
@@ -355,7 +355,8 @@ class Launch(rfm.RunOnlyRegressionTest, Reporting):
             self.skip_for(Text(f"bisection-{self.kernel} is not simulated"))
         try:
             nodes, cores = int(extras.get("nodes", 1)), processor.num_cores
-            shape = layouts.geometry(self.layout, cores, nodes, processor.topology)
+            devices = layouts.devices_of(self.current_partition)
+            shape = layouts.geometry(self.layout, cores, nodes, processor.topology, devices)
         except DoesNotFit as error:
             self.skip_for(Text(str(error)))
         for unit, needed, there in (
@@ -417,6 +418,7 @@ class Launch(rfm.RunOnlyRegressionTest, Reporting):
             *filter(None, [self.work.get(self.case)]),
             *sampling,
             *self.options,
+            *self._buffer_options(extras),
             f"--method {self.methods.get(self.case, 'all')}",
             f"--expect-ranks {self.num_tasks}",
             "--output result.json",
@@ -494,6 +496,14 @@ class Launch(rfm.RunOnlyRegressionTest, Reporting):
         if unused := adapters.unused(result, claimed):
             self.fail_for(Text(unused))
         return True
+
+    def _buffer_options(self, extras: Mapping[str, Any]) -> list[str]:
+        """Of launches on devices: what memory, and which device a rank has."""
+        if self.layout not in layouts.ON_DEVICES:
+            return []
+        buffers = [] if self.buffers == "host" else [f"--buffers {self.buffers}"]
+        order = extras.get("device_order")
+        return [*buffers, *([f"--devices {order}"] if order else [])]
 
     def _seconds_held(self) -> float:
         """Seconds from the first line of the job script to the last, by the files that these leave:

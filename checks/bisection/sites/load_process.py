@@ -261,6 +261,7 @@ def geometry(layout: str, partition: Any) -> str | None:
     if not layout or not processor.num_cores or not is_count(nodes):
         return None
     try:
-        return str(layouts.geometry(layout, processor.num_cores, nodes, processor.topology))
+        here, devices = processor.topology, layouts.devices_of(partition)
+        return str(layouts.geometry(layout, processor.num_cores, nodes, here, devices))
     except (DoesNotFit, KeyError):  # a check may have layouts of its own: mpi-64
         return None

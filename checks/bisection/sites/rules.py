@@ -49,6 +49,14 @@ def is_scratch(value: Any) -> bool:
     return all(isinstance(each, str) and re.fullmatch(r"/[\w./-]*", each) for each in folders)
 
 
+def is_buffers(value: Any) -> bool:
+    return isinstance(value, list) and {*map(str, value)} <= {"host", "staged", "device"}
+
+
+def is_order(value: Any) -> bool:
+    return isinstance(value, str) and re.fullmatch(r"\d+(,\d+)*", value) is not None
+
+
 # The extras of a partition: whether a value may be one's, and what is allowed.
 EXTRAS: dict[str, tuple[Callable[[Any], bool], str]] = {
     "nodes": (is_count, "a whole number above 0 is allowed"),
@@ -62,6 +70,8 @@ EXTRAS: dict[str, tuple[Callable[[Any], bool], str]] = {
     "granted": (is_text, "a text is allowed, such as 1 of 2: CPU quota 0.5"),
     "references": (is_list, "a list is allowed, of ratio, time"),
     "network": (is_names, "a list is allowed, of adapters such as mlx5_0"),
+    "buffers": (is_buffers, "a list is allowed, of host, staged, device"),
+    "device_order": (is_order, "a text is allowed, of numbers of devices such as 2,3,0,1"),
     "topology": (is_text, "the path of a file is allowed"),
     "scratch": (
         is_scratch,

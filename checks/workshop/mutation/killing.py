@@ -18,7 +18,7 @@ FAILED = re.compile(r"(?m)^(?:(?:FAILED|ERROR) (\S+)|\s*\d+ - (\S+) \()")
 # folder of src -> names of its tests, where they are not named after the folder
 KERNELS = {
     "common": "unit|harness|processor|first_kernel|patterns",
-    "network": "patterns|pairs|noise|congestion",
+    "network": "patterns|pairs|noise|congestion|device",
     "transpose": "transpose|unit_(geometry|plan)",
     "md": "md|mesh|constraints|restart",
 }

@@ -11,7 +11,8 @@ from bisection.core.topology import TopologyError, expanded
 NETWORK = "10.213.77"  # of the namespaces alone; nothing of it is seen outside
 HEAD = "head"
 CLUSTER, ANNEX = "testbed", "annex"  # Slurm's names of the cluster, and of a second one
-NODE_FORM = "NODES[:CORES[xTHREADS][:SPARE[:FEATURE,...]]]"
+NODE_FORM = "NODES[:CORES[xTHREADS][:SPARE[:FEATURE,...[:GPUS]]]]"
+FOR_GPUS = [f"/dev/{name}" for name in ("null", "zero", "full", "random", "urandom")]
 # A site's policy scripts, which Slurm looks for beside slurm.conf -> the setting that uses them.
 POLICIES = {"job_submit.lua": "JobSubmitPlugins", "cli_filter.lua": "CliFilterPlugins"}
 
@@ -24,6 +25,7 @@ class Node:
     spare: int = 0  # of them, cores that Slurm keeps from jobs (CoreSpecCount)
     features: tuple[str, ...] = ()
     threads: int = 1  # hardware threads of a core
+    gpus: int = 0  # that Slurm gives to jobs (Gres); there are none behind the number
     name: str = ""  # "" for node1, node2, ... by its place
 
     @property
@@ -33,20 +35,21 @@ class Node:
 
     @classmethod
     def parsed(cls, text: str) -> "list[Node]":
-        """The nodes of NODES[:CORES[xTHREADS][:SPARE[:FEATURE,...]]], where NODES is a number, or
-        names as Slurm has them: c[01-03].
+        """The nodes of NODES[:CORES[xTHREADS][:SPARE[:FEATURE,...[:GPUS]]]], where NODES is a
+        number, or names as Slurm has them: c[01-03].
 
         Raises:
             ValueError: the text has another form, or all cores of a node are spare.
         """
-        form = r"([^:]+)(?::([1-9]\d?)(?:x([1-9]))?(?::(\d+)(?::([\w,]+))?)?)?"
+        form = r"([^:]+)(?::([1-9]\d?)(?:x([1-9]))?(?::(\d+)(?::([\w,]+|(?=:))(?::([1-5]))?)?)?)?"
         match = re.fullmatch(form, text)
         if not match or int(match[4] or 0) >= int(match[2] or 1):
             raise ValueError(f"{text!r} is not {NODE_FORM}, SPARE < CORES")
         many = re.fullmatch(r"[1-9]\d?", match[1])
         names = [""] * int(match[1]) if many else _names(match[1])
         features = tuple(filter(None, (match[5] or "").split(",")))
-        kind = cls(int(match[2] or 1), int(match[4] or 0), features, int(match[3] or 1))
+        cores, spare, threads = int(match[2] or 1), int(match[4] or 0), int(match[3] or 1)
+        kind = cls(cores, spare, features, threads, int(match[6] or 0))
         return [replace(kind, name=name) for name in names]
 
 
@@ -213,6 +216,7 @@ class Blueprint:
                 "JobAcctGatherType": "jobacct_gather/linux",
                 "JobAcctGatherFrequency": 5,
             }
+        settings |= {"GresTypes": "gpu"} if self.gres_conf() else {}
         settings |= {POLICIES[Path(file).name]: "lua" for file in self.policies}
         records = []  # of which there may be several of one name
         for name, _, value in (line.partition("=") for line in self.options):
@@ -231,6 +235,7 @@ class Blueprint:
             )
             line += f" CoreSpecCount={node.spare}" if node.spare else ""
             line += f" Feature={','.join(node.features)}" if node.features else ""
+            line += f" Gres=gpu:{node.gpus}" if node.gpus else ""
             lines.append(line)
         queues = [partition for partition in self.partitions if partition.first in mine]
         for partition in queues:
@@ -242,6 +247,16 @@ class Blueprint:
                 f"MaxTime={partition.minutes} DefaultTime=5 State=UP{whole}"
             )
         return "\n".join([*lines, *records]) + "\n"
+
+    def gres_conf(self) -> str:
+        """gres.conf, where devices that each machine has stand for GPUs: Slurm wants to see files
+        of them. "" where no node has GPUs."""
+        lines = [
+            f"NodeName={name} Name=gpu File={','.join(FOR_GPUS[: node.gpus])}\n"
+            for name, node in zip(self.names(), self.nodes, strict=True)
+            if node.gpus
+        ]
+        return "".join(lines)
 
     def slurmdbd_conf(self, folder: Path) -> str:
         """slurmdbd.conf."""

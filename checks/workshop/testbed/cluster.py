@@ -149,6 +149,7 @@ class Cluster:
             write_whole(self.slurm_conf_of(cluster), text)
         # A cluster in a container has no systemd to ask for its control groups.
         write_whole(self.folder / "cgroup.conf", "IgnoreSystemd=yes\n")
+        write_whole(self.folder / "gres.conf", self.blueprint.gres_conf())
         for file in self.blueprint.policies:
             shutil.copy(file, self.folder)
         dbd = self.folder / "slurmdbd.conf"

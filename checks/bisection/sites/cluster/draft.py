@@ -87,6 +87,7 @@ class DraftPartition:
             "launcher": self.launcher.name,
             "options": [*self.launcher.options],
             "exclusive": not self.queue.whole_nodes,
+            "devices": facts.devices(self.group.known.gres),
         }
         return {word: value for word, value in words.items() if value}
 

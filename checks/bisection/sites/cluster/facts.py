@@ -24,6 +24,7 @@ import contextlib
 import hashlib
 import json
 import math
+import re
 from collections.abc import Iterable, Iterator, Mapping
 from datetime import datetime
 from pathlib import Path
@@ -43,6 +44,14 @@ FAST = ("infiniband", "omni-path", "slingshot", "efa")
 UP = ("active", "up", "unknown")  # states of a device
 MEASURED = ("latency", "bandwidth", "carried")  # differ a little each time
 PASSING = ("written", "draft", "boot")  # differ each time, or after each boot
+
+
+def devices(gres: str) -> list[dict[str, Any]]:
+    """The GPUs of a node as ReFrame has devices, by what its scheduler calls them: gpu:4,
+    gpu:a100:2,gpu:v100:2, ngpus:4. None: []."""
+    counts = re.findall(r"(?:^|,)(?:gpu|ngpus)(?::[^:,]+)?:(\d+)(?=,|$|\()", gres)
+    count = sum(map(int, counts))
+    return [{"type": "gpu", "num_devices": count}] if count else []
 
 
 def file_of(site_file: Path) -> Path:

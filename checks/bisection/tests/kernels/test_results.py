@@ -141,6 +141,21 @@ def test_facts_that_differ_between_hosts_are_listed_with_hosts():
     assert facts["firmware"] == "? | BIOS 2 (n2, n3)"
 
 
+def test_facts_of_devices():
+    """Where they are is told without their UUIDs, which are those of one host's devices."""
+    like = {"name": "Fake", "library": "libcudart.so.12", "runtime": 12040, "driver": 12060}
+    ranks = [{"rank": 0, "id": "0000:01:00.0/aa", "numa": 0, "adapter": "mlx5_0"},
+             {"rank": 1, "id": "0000:41:00.0/bb", "numa": 1, "adapter": None},
+             {"rank": 2, "id": "0000:01:00.0/cc", "numa": 0, "adapter": "mlx5_0"}]  # fmt: skip
+    build = {**dict.fromkeys(BUILD, "x"), "libraries": {}}
+    host = {"kernel": "6.1", "firmware": "", "cpu": "EPYC", "names": ["n1"]}
+    device = {**like, "clock": 1.98e9, "aware": "says so", "ranks": ranks}
+    facts = results.facts({"build": build, "hosts": [host], "layout": {"devices": [device]}})
+    assert facts["devices"] == "Fake 1.98 GHz, libcudart.so.12 12040, driver 12060"
+    assert facts["devices' places"] == "0000:01:00.0 NUMA 0 near mlx5_0, 0000:41:00.0 NUMA 1"
+    assert facts["MPI takes device addresses"] == "says so"
+
+
 # Three steps of 4 ms, and one of 20 in which a rank waited for a core.
 STEPS = [0.004, 0.004, 0.004, 0.020]
 

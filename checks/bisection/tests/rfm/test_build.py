@@ -74,6 +74,8 @@ def builds(fake, gallery):
             patch.setenv("NVIDIA_VISIBLE_DEVICES", "all")
             patch.setenv("ROCR_VISIBLE_DEVICES", "-1")
             patch.setenv("CUDA_MPS_PIPE_DIRECTORY", "/tmp/mps.4711")  # of a job
+            patch.setenv("CUDA_HOME", "/opt/cuda")
+            patch.setenv("HSA_XNACK", "1")
             patch.setenv("UCX_TLS", "rc,cuda")
             environs = ("-p", "system|broken|spack")
             return run_command(home, "quick", "--system", str(site), *environs, *ONE)
@@ -102,8 +104,8 @@ def test_results_of_spack_have_lock_commits_and_modules(builds):
     assert built.items() <= facts["spack", "TransposeLaunch"].items()
     tuning = facts["spack", "TransposeLaunch"]["MPI environment"].split(", ")
     devices = {"CUDA_VISIBLE_DEVICES=3 of them", "NVIDIA_VISIBLE_DEVICES=all"}
-    assert devices | {"ROCR_VISIBLE_DEVICES=0 of them"} < set(tuning)
-    assert not any("MPS" in line for line in tuning)
+    assert devices | {"ROCR_VISIBLE_DEVICES=0 of them", "HSA_XNACK=1"} < set(tuning)
+    assert not any("MPS" in line or "HOME" in line for line in tuning)
     assert "UCX_TLS=rc,cuda" in ", ".join(tuning)
     assert (facts["broken", "Build"], facts["broken", "TransposeLaunch"]) == (built, {})
     (result,) = (builds.folder / "kernels").glob("transpose-*.json")

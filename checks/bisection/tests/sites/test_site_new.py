@@ -246,6 +246,25 @@ def test_unlike_nodes_spare_cores_and_nodes_that_are_down(new_site, machine, hou
     assert "# DECIDE: queue mix has other nodes beside 4 nodes of 284 cores and gpu:4" in text
 
 
+def test_gpus_of_a_queue_are_in_the_site_file_and_jobs_ask_for_them(new_site, machine):
+    machine.cluster((OUTPUTS / "25.05-grace.txt").read_text())
+    _, text = new_site("--queue", "normal", name="vg")
+    assert 'devices=[{"type": "gpu", "num_devices": 4}]' in text
+    assert "--gres=gpu:4" in machine.jobs[0][0].access
+
+
+@pytest.mark.parametrize(
+    ("gres", "count"),
+    [
+        ("", 0), ("gpu:4", 4), ("gpu:mi250:8", 8), ("gpu:a100:2,gpu:v100:3", 5), ("ngpus:2", 2),
+        ("craynetwork:4", 0), ("nic:1,gpu:2", 2), ("gpu:a100_3g.20gb:7(S:0-1)", 7), ("mygpu:3", 0),
+    ],
+)  # fmt: skip
+def test_gpus_by_the_words_of_schedulers(gres, count):
+    wanted = [{"type": "gpu", "num_devices": count}] if count else []
+    assert facts.devices(gres) == wanted
+
+
 def test_queues_whose_names_are_one_to_reframe(new_site, machine, house):
     """Each keeps a partition of its own; with one of several sizes, `duo` has the name `duo-2`."""
     duo, quad, *nodes = CLUSTER.splitlines()

@@ -30,6 +30,7 @@ def cluster(tmp_path):
 def test_nodes_and_partitions_are_read_from_short_words():
     assert Node.parsed("2") == [Node(1)] * 2
     assert Node.parsed("1:2:1:big,fast") == [Node(2, 1, ("big", "fast"))]
+    assert Node.parsed("1:1:0::2") == [Node(gpus=2)]
     assert Node.parsed("c[08-09]:1x2") == [Node(threads=2, name=name) for name in ("c08", "c09")]
     assert Partition.parsed("duo=2:30") == Partition("duo", 1, 2, minutes=30)
     assert Partition.parsed("q=2-4:whole") == Partition("q", 2, 4, whole=True)
