@@ -149,11 +149,12 @@ int *bx_comm_buffers_index(const int *index, size_t count)
 }
 
 void bx_comm_buffers_move(void *to, const int *to_index, const void *from, const int *from_index,
-                          size_t count)
+                          size_t count, size_t bytes)
 {
     if (count == 0) return;
     bx_device_get()->move(on_device(bx_comm_buffers_find(to), to), to_index,
-                          on_device(bx_comm_buffers_find(from), from), from_index, count);
+                          on_device(bx_comm_buffers_find(from), from), from_index, count,
+                          (int)(bytes / sizeof(uint64_t)));
 }
 
 void bx_comm_buffers_sync(void) { bx_device_get()->sync(); }

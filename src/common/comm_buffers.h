@@ -85,9 +85,9 @@ void bx_comm_buffer_stage_in(const bx_comm_buffer *buffer, const void *at, size_
 
 /* Returns memory of the device with an index of `count` numbers; bx_device_release. */
 int *bx_comm_buffers_index(const int *index, size_t count);
-/* Queues bx_device.move between two buffers: addresses at `exchanged`, which are moved at
- * `device`. */
+/* Queues bx_device.move of elements of `bytes` between two buffers: addresses at `exchanged`, which
+ * are moved at `device`. */
 void bx_comm_buffers_move(void *to, const int *to_index, const void *from, const int *from_index,
-                          size_t count);
+                          size_t count, size_t bytes);
 /* Waits for what is queued. */
 void bx_comm_buffers_sync(void);

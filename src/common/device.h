@@ -48,10 +48,10 @@ typedef struct {
     /* Makes `move` ready, which is compiled where it runs.  Returns false with the reason in
      * why[size]. */
     bool (*open_move)(char *why, size_t size);
-    /* to[to_index[i]] = from[from_index[i]] of `count` elements of 16 bytes; an index that is NULL
-     * is i.  All is memory of the device. */
+    /* to[to_index[i]] = from[from_index[i]] of `count` elements of `words` times 8 bytes; an index
+     * that is NULL is i.  All is memory of the device. */
     void (*move)(void *to, const int *to_index, const void *from, const int *from_index,
-                 size_t count);
+                 size_t count, int words);
     void (*sync)(void);
     /* The number of the open device; memory of another one, which `release` takes too; a copy
      * between devices. */

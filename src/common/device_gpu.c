@@ -347,13 +347,13 @@ static bool open_move(char *why, size_t size)
 }
 
 static void move(void *to, const int *to_index, const void *from, const int *from_index,
-                 size_t count)
+                 size_t count, int words)
 {
-    unsigned long long elements = count;
-    void *arguments[] = {&to, &to_index, &from, &from_index, &elements};
+    unsigned long long elements = count, each = (unsigned long long)words;
+    void *arguments[] = {&to, &to_index, &from, &from_index, &elements, &each};
     if (count == 0) return;
-    must(gpu.launch(gpu.move, (unsigned)((count + BLOCK - 1) / BLOCK), 1, 1, BLOCK, 1, 1, 0,
-                    gpu.queue, arguments, NULL),
+    must(gpu.launch(gpu.move, (unsigned)((elements * each + BLOCK - 1) / BLOCK), 1, 1, BLOCK, 1, 1,
+                    0, gpu.queue, arguments, NULL),
          "LaunchKernel");
 }
 

@@ -2,16 +2,15 @@
  * compile it for the host. */
 /* clang-format off */
 BX_DEVICE_SOURCE(
-    typedef struct { unsigned long long a, b; } __attribute__((aligned(16))) bx_item;
-
-    BX_DEVICE_FUNCTION void bx_move(bx_item *to, const int *to_index, const bx_item *from,
-                                    const int *from_index, unsigned long long count)
+    BX_DEVICE_FUNCTION void bx_move(unsigned long long *to, const int *to_index,
+                                    const unsigned long long *from, const int *from_index,
+                                    unsigned long long count, unsigned long long words)
     {
         unsigned long long i = (unsigned long long)blockIdx.x * blockDim.x + threadIdx.x;
-        unsigned long long at = i, from_at = i;
-        if (i >= count) return;
-        if (to_index) at = (unsigned long long)to_index[i];
-        if (from_index) from_at = (unsigned long long)from_index[i];
-        to[at] = from[from_at];
+        unsigned long long word = i % words, at = i / words, from_at = at;
+        if (at >= count) return;
+        if (from_index) from_at = (unsigned long long)from_index[at];
+        if (to_index) at = (unsigned long long)to_index[at];
+        to[at * words + word] = from[from_at * words + word];
     })
 /* clang-format on */

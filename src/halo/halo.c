@@ -1,5 +1,7 @@
 #include "halo.h"
 
+#include "device.h"
+
 #include "charge.h"
 
 #include <stdlib.h>
@@ -173,13 +175,35 @@ static double *allocate_shared(bx_halo *halo, int64_t fields)
     return own;
 }
 
+/* On a device; the fields that are computed are the buffer's on the host. */
+static void allocate_copied(bx_halo *halo, int64_t of_copy)
+{
+    bx_comm_buffer *buffer = &halo->copied;
+    bx_halo_message from = {0, 0, halo->mesh->fields, 0, 0, &halo->own_sends.region}, to = from;
+    from.numbers = to.numbers = from.fields * from.region->numbers;
+    to.region = &halo->own_receives.region;
+    bx_comm_buffer_create(buffer, (size_t)(2 * of_copy + 1) * sizeof(double), "fields");
+    snprintf(halo->unshared, sizeof halo->unshared, BX_NO_DEVICE_WINDOW);
+    halo->memory.window = MPI_WIN_NULL;
+    halo->own_from = bx_halo_index(halo, &from, 1);
+    halo->own_to = bx_halo_index(halo, &to, 1);
+    for (int copy = 0; copy < 2; copy++) {
+        halo->fields[copy] = (double *)buffer->host + copy * of_copy;
+        halo->exchanged[copy] = (double *)buffer->exchanged + copy * of_copy;
+    }
+}
+
 static void allocate(bx_halo *halo)
 {
     int64_t of_copy = halo->mesh->fields * halo->mesh->stride;
+    if (bx_comm_buffers_are_copied()) {
+        allocate_copied(halo, of_copy);
+        return;
+    }
     double *own = allocate_shared(halo, bx_halo_copies() * halo->mesh->fields);
     if (!own) own = allocate_alone(halo, bx_halo_copies() * of_copy);
     for (int copy = 0; copy < 2; copy++)
-        halo->fields[copy] = own + copy % bx_halo_copies() * of_copy;
+        halo->exchanged[copy] = halo->fields[copy] = own + copy % bx_halo_copies() * of_copy;
 }
 
 bx_halo *bx_halo_create(const bx_mesh *mesh)
@@ -213,6 +237,11 @@ void bx_halo_free(bx_halo *halo)
     bx_region_free(&halo->read);
     bx_region_free(&halo->ghosts);
     BX_FREE(halo->sends, halo->receives);
+    if (halo->copied.device) {
+        bx_device_release(halo->own_from);
+        bx_device_release(halo->own_to);
+        bx_comm_buffer_free(&halo->copied);
+    }
     if (*halo->unshared) free(halo->memory.base);
     bx_shared_free(&halo->memory);
     free(halo);
@@ -232,6 +261,13 @@ static void copy_within(const bx_halo *halo, const bx_region *from, const bx_reg
 
 void bx_halo_copy_own(const bx_halo *halo, int copy)
 {
+    double *fields = halo->exchanged[copy];
+    size_t numbers = (size_t)halo->own_sends.region.numbers * (size_t)halo->mesh->fields;
+    if (halo->copied.device) {
+        bx_comm_buffers_move(fields, halo->own_to, fields, halo->own_from, numbers, sizeof *fields);
+        if (numbers > 0) bx_comm_buffers_sync();
+        return;
+    }
     copy_within(halo, &halo->own_sends.region, &halo->own_receives.region, copy);
 }
 

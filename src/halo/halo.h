@@ -11,6 +11,7 @@
 #pragma once
 
 #include "charge.h"
+#include "comm_buffers.h"
 #include "mesh.h"
 #include "region.h"
 #include "window.h"
@@ -39,6 +40,10 @@ typedef struct {
     bx_shared memory;
     char unshared[160];
     double *fields[2]; /* both copies of this rank's, [fields][mesh->stride] each */
+    /* The same where exchanges read and write them: elsewhere with --buffers (comm_buffers.h). */
+    double *exchanged[2];
+    bx_comm_buffer copied;  /* of both copies; `device` NULL: of the host */
+    int *own_from, *own_to; /* on the device: places of own_sends and own_receives in all fields */
 } bx_halo;
 
 /* Asks the owners of all ghosts for their cells.  Collective. */
@@ -61,14 +66,18 @@ static inline bool bx_halo_on_node(const bx_halo *halo, int other)
 /* The copies of the fields that have memory of their own: of a hollow run both are one. */
 static inline int bx_halo_copies(void) { return bx_charge_is_hollow() ? 1 : 2; }
 
+typedef struct bx_halo_message bx_halo_message;
+/* Returns the places in all fields of the numbers of `count` messages, on the device. */
+int *bx_halo_index(const bx_halo *halo, const bx_halo_message *messages, int count);
+
 /* ---- messages ---- */
 
 /* One message: a region of one field, or of several fields after one another. */
-typedef struct {
+struct bx_halo_message {
     int rank, field, fields;
     int64_t at, numbers; /* in the buffer of packed messages */
     const bx_region *region;
-} bx_halo_message;
+};
 
 /* The messages of one exchange; both sides have those of a pair of ranks in the same order. */
 typedef struct {
@@ -76,6 +85,8 @@ typedef struct {
     bx_halo_message *sends, *receives;    /* [counts] by rank, then field */
     int send_count, receive_count, count; /* count: of both */
     double *sent, *received;              /* packed */
+    bx_comm_buffer sending, receiving;    /* which these are, unless they are of the host */
+    int *sent_from, *received_to;         /* on the device: their places in all fields */
 } bx_halo_messages;
 
 /* A message per peer and field, or with `aggregated` per peer; `between_nodes`: none to ranks of

@@ -64,9 +64,14 @@ static const bx_option OPTIONS[] = {
     {"land", "LAND", "land of ocean cases: islands or none", BX_TEXT, 0, 0, &options.land},
     {"courant", "C", "Courant number, up to 0.45: the time step over the cell", BX_REAL, 1e-6, 0.45,
      &options.courant},
+    BX_COMM_BUFFER_OPTIONS,
 };
 
 /* ---- steps ---- */
+
+/* Whether fields are exchanged in memory of a device: the stencil is computed on the host, behind
+ * the clock. */
+static bool is_copied(const halo_state *h) { return h->halo->copied.device; }
 
 static void charge_step(const bx_mesh *mesh)
 {
@@ -94,6 +99,7 @@ static void step_with(halo_state *h, size_t m)
     if (method->overlaps) compute(h, BX_INTERIOR);
     method->finish(h->selves[m], h->now);
     bx_run_lap(h->run, PHASE_EXCHANGE);
+    if (is_copied(h)) return;
     compute(h, method->overlaps ? BX_BOUNDARY : BX_ALL);
     h->now = 1 - h->now;
 }
@@ -179,6 +185,7 @@ static void prepare(void *state, size_t index, size_t point)
 {
     halo_state *h = state;
     if (bx_charge_is_hollow()) return;
+    bx_comm_buffers_bring();
     if (is_baseline(index, STENCIL)) bx_halo_exchange_plainly(h->halo, h->now);
     if (!is_baseline(index, COPY)) return;
     h->mesh->kind->step(h->mesh, h->halo->fields[h->now], h->halo->fields[1 - h->now], BX_ALL);
@@ -246,7 +253,12 @@ static void end(void *state, size_t index, size_t point, int64_t steps,
 
 static void inspect(void *state, size_t index, size_t point, bx_verification *verification)
 {
-    const halo_state *h = state;
+    halo_state *h = state;
+    if (is_copied(h)) {
+        bx_comm_buffers_fetch();
+        h->mesh->kind->step(h->mesh, h->halo->fields[h->now], h->halo->fields[1 - h->now], BX_ALL);
+        h->now = 1 - h->now;
+    }
     if (is_method(index) && !bx_charge_is_hollow())
         bx_verification_check(verification, "ghosts", bx_verify_unequal(h->halo, 1 - h->now), 0,
                               "neighbours");
@@ -300,10 +312,12 @@ static void verify(void *state, size_t index, size_t point, bx_verification *ver
         double wrong = 0;
         for (int copy = 0; copy < 2; copy++) {
             bx_verify_mark(h->halo, copy);
+            bx_comm_buffers_bring();
             MPI_Barrier(h->halo->comm);
             if (method->start) method->start(h->selves[index], copy);
             bx_halo_copy_own(h->halo, copy);
             method->finish(h->selves[index], copy);
+            bx_comm_buffers_fetch();
             wrong += bx_verify_wrong_bytes(h->halo, copy);
             MPI_Barrier(h->halo->comm); /* neighbours may read my fields */
         }
@@ -325,8 +339,8 @@ static void verify(void *state, size_t index, size_t point, bx_verification *ver
 static bool applicable(void *state, size_t index, char *why, size_t why_size)
 {
     const halo_state *h = state;
-    if (!is_method(index) || h->selves[index]) return true;
-    snprintf(why, why_size, "%s", h->why[index]);
+    if (is_method(index) ? h->selves[index] != NULL : !is_copied(h)) return true;
+    snprintf(why, why_size, "%s", is_method(index) ? h->why[index] : "it takes memory of the host");
     return false;
 }
 
@@ -334,6 +348,12 @@ static void create_method(halo_state *h, int m)
 {
     const bx_halo_method *method = bx_halo_methods[m];
     if (method->applicable && !method->applicable(h->halo, h->why[m], sizeof h->why[m])) return;
+    const char *why_not = is_copied(h) ? method->host_only : NULL;
+    if (!why_not && bx_comm_buffers_are_staged()) why_not = method->not_staged;
+    if (why_not) {
+        snprintf(h->why[m], sizeof h->why[m], "%s", why_not);
+        return;
+    }
     bx_halo_messages *messages =
         bx_halo_messages_create(h->halo, method->aggregated, method->between_nodes);
     h->selves[m] = method->create(messages);
@@ -365,7 +385,8 @@ static int claim(bx_run *run, const halo_case *chosen, const int64_t extent[3])
     if (points > INT_MAX)
         bx_run_refuse(run, BX_RESOURCES, "%s: more than 2^31 - 1 points per rank", sized_by);
     if (bx_run_agree(run) != BX_OK) return bx_run_agree(run);
-    int code = bx_resources_claim_memory(run, SLACK * points * chosen->kind->point_bytes, sized_by);
+    double bytes = SLACK * points * chosen->kind->point_bytes;
+    int code = bx_comm_buffers_open_moved(run, bytes, 0, sized_by);
     double numbers = points * chosen->kind->point_bytes / 16;
     double block = (double)bx_run_block_steps(run) * STEP + FILL;
     if (code == BX_OK)
@@ -408,6 +429,8 @@ static int setup(bx_run *run, void **state)
     *state = h;
     h->run = run;
     h->mesh = bx_mesh_create(run, chosen->kind, &options, extent);
+    if (bx_comm_buffers_are_copied() && h->mesh->fields * h->mesh->stride > INT_MAX)
+        bx_run_refuse(run, BX_RESOURCES, "--buffers: a rank has more than 2^31 - 1 numbers");
     if (bx_run_agree(run) != BX_OK) return bx_run_agree(run);
     h->halo = bx_halo_create(h->mesh);
     h->ghosts = (size_t)(h->mesh->ghosts * h->mesh->width * h->mesh->fields);
@@ -475,7 +498,7 @@ static void report(void *state, bx_run *run, bx_json *details)
 static void metrics(void *state, size_t index, size_t point, bx_metrics *metrics)
 {
     const halo_state *h = state;
-    if (!is_method(index)) return;
+    if (!is_method(index) || is_copied(h)) return;
     bx_metrics_add(metrics, "points", h->points / bx_metrics_value(metrics, "time"), "points/s",
                    "higher");
     bx_metrics_add_ratio(metrics, "halo_over_stencil", "lower", NULL, PHASE_EXCHANGE, "stencil");

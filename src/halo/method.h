@@ -14,6 +14,8 @@ typedef struct bx_halo_method {
     /* Its name promises, beside the calls of MPI (bx_choice.calls) and what `aggregated`,
      * `between_nodes` and `overlaps` say, that all its messages are under way at once. */
     bool at_once;
+    /* Why it cannot take memory of a device, or not staged; NULL: it can. */
+    const char *host_only, *not_staged;
     /* Returns whether it can run here; if not, writes the reason.  NULL: always. */
     bool (*applicable)(const bx_halo *halo, char *why, size_t why_size);
     /* Returns its state for these messages; NULL where its window cannot be had (bx_window_why).

@@ -36,7 +36,7 @@ static void start(void *me, int copy)
     const bx_halo *halo = messages->halo;
     for (int i = 0; i < messages->count; i++) {
         const bx_halo_message *m = nth(messages, i);
-        double *field = &halo->fields[copy][m->field * halo->mesh->stride];
+        double *field = &halo->exchanged[copy][m->field * halo->mesh->stride];
         if (i < messages->receive_count)
             MPI_Irecv(field, 1, self->types[i], m->rank, TAG, halo->comm, &self->requests[i]);
         else
@@ -64,6 +64,7 @@ const bx_halo_method bx_halo_method_datatype = {
               .wins = "where the library or the adapter gathers faster than a loop",
               .calls = "Isend Irecv Waitall"},
     .at_once = true,
+    .not_staged = "staged: MPI reads and writes whole fields",
     .create = create,
     .start = start,
     .finish = finish,

@@ -79,6 +79,7 @@ const bx_halo_method bx_halo_method_partitioned = {
               .calls = "Startall Pready Waitall"},
     .aggregated = true,
     .at_once = true,
+    .host_only = "the host's threads pack a part each",
     .applicable = applicable,
     .create = create,
     .start = start,

@@ -45,7 +45,7 @@ typedef struct {
     int byte;
     size_t bytes; /* 0: a move of `count` elements */
     const int *to_index, *from_index;
-    unsigned long long count;
+    unsigned long long count, words;
 } work;
 
 static struct {
@@ -95,12 +95,12 @@ static void do_first(int count)
     if (count > fake.queued) count = fake.queued;
     for (int i = 0; i < count; i++) {
         work *w = &fake.queue[i];
-        for (unsigned long long k = 0; k < w->count; k++) {
+        for (unsigned long long k = 0; k < w->count * w->words; k++) {
             blockIdx.x = (unsigned)(k / blockDim.x);
             threadIdx.x = (unsigned)(k % blockDim.x);
             bx_move(fake_device_reach(w->to), w->to_index ? fake_device_reach(w->to_index) : NULL,
                     fake_device_reach(w->from),
-                    w->from_index ? fake_device_reach(w->from_index) : NULL, w->count);
+                    w->from_index ? fake_device_reach(w->from_index) : NULL, w->count, w->words);
         }
         if (w->from) memcpy(fake_device_reach(w->to), fake_device_reach(w->from), w->bytes);
         if (!w->from) memset(fake_device_reach(w->to), w->byte, w->bytes);
@@ -340,11 +340,12 @@ int LAUNCH(void *function, unsigned blocks, unsigned y, unsigned z, unsigned thr
                   .to_index = *(int **)arguments[1],
                   .from = *(void **)arguments[2],
                   .from_index = *(int **)arguments[3],
-                  .count = *(unsigned long long *)arguments[4]};
+                  .count = *(unsigned long long *)arguments[4],
+                  .words = *(unsigned long long *)arguments[5]};
     bool indexed = (!moved.to_index || holds(moved.to_index, 4 * moved.count)) &&
                    (!moved.from_index || holds(moved.from_index, 4 * moved.count));
     if (!indexed || !holds(moved.to, 16) || !holds(moved.from, 16) || threads != blockDim.x ||
-        (unsigned long long)blocks * threads < moved.count || y * z * v * w != 1)
+        (unsigned long long)blocks * threads < moved.count * moved.words || y * z * v * w != 1)
         return INVALID;
     queue(moved);
     return 0;

@@ -10,6 +10,7 @@ import re
 import sys
 import tempfile
 import unittest
+from collections.abc import Iterator
 from pathlib import Path
 
 import kernel_run
@@ -59,10 +60,12 @@ def verified(
     raise unittest.SkipTest("see the case")
 
 
-def commands() -> "list[tuple[str, int, list[str]]]":
-    """The kernels, ranks and arguments of lines of launches.txt that begin with `device`."""
-    lines = test_launches.launches("device ").items()
-    return [(KERNELS[name], int(ranks), words) for name, all in lines for ranks, *words in all]
+def commands() -> "Iterator[tuple[str, int, list[str], dict[str, str]]]":
+    """Lines of launches.txt that begin with `device`: kernel, ranks, arguments, environment."""
+    for name, lines in test_launches.launches("device ").items():
+        for layout, *arguments in lines:
+            ranks, _, threads = layout.partition("x")
+            yield KERNELS[name], int(ranks), arguments, {"OMP_NUM_THREADS": threads or "1"}
 
 
 class Unit(unittest.TestCase):
@@ -222,26 +225,23 @@ class Patterns(unittest.TestCase):
 
 
 class Launches(unittest.TestCase):
-    """Lines of launches.txt that begin with `device`, in each order of work."""
+    """Lines of launches.txt that begin with `device`."""
 
     def test_orders(self):
-        """The runtimes in turn."""
-        runtimes = itertools.cycle(("cuda", "hip", "hip"))
-        for kernel, ranks, arguments in commands():
-            for buffers, order in itertools.product(("device", "staged"), ORDERS):
-                runtime = next(runtimes)
-                verified(
-                    self, kernel, buffers, ranks, *arguments, runtime=runtime, FAKE_ORDER=order
-                )
+        """Orders and runtimes in turn."""
+        orders, runtimes = itertools.cycle(ORDERS), itertools.cycle(("cuda", "hip", "hip"))
+        for kernel, ranks, arguments, how in commands():
+            for buffers in ("device", "staged"):
+                how |= {"runtime": next(runtimes), "FAKE_ORDER": next(orders)}
+                verified(self, kernel, buffers, ranks, *arguments, **how)
 
     @long
     def test_orders_and_runtimes(self):
-        for kernel, ranks, arguments in commands():
+        for kernel, ranks, arguments, how in commands():
             cases = itertools.product(("device", "staged"), ORDERS, ("cuda", "hip"))
             for buffers, order, runtime in cases:
-                verified(
-                    self, kernel, buffers, ranks, *arguments, runtime=runtime, FAKE_ORDER=order
-                )
+                how |= {"runtime": runtime, "FAKE_ORDER": order}
+                verified(self, kernel, buffers, ranks, *arguments, **how)
 
 
 def copies(ranks: int, *arguments: str, **options: str) -> Outcome:
@@ -353,6 +353,16 @@ class Refusals(unittest.TestCase):
         cray = line + "MPICH_GPU_SUPPORT_ENABLED is "
         self.refused(cray + "not set$", unit(1, AWARE_SAYS="cray"))
         self.refused(cray + "0$", unit(1, AWARE_SAYS="cray", MPICH_GPU_SUPPORT_ENABLED="0"))
+
+    def test_what_transposes_need(self):
+        kernel, small = KERNELS["bisection-transpose"], ("--grid", "6,5,4", "--transpose-only")
+        for line, arguments, failing in (
+            ("bx_move does not compile: error: as asked for$", small, "nvrtcCompileProgram"),
+            ("only with --transpose-only, as FFTs take memory of the host$", small[:2], ""),
+            ("without --published, whose copies the host makes$", (*small, "--published"), ""),
+        ):
+            out = launch(kernel, 2, "--buffers", "device", *arguments, FAKE_FAIL=failing)
+            self.refused("bisection-transpose: --buffers device: .*" + line, out)
 
     def test_calls_that_fail(self):
         line = r"bisection-unit: rank 0 on host \S+: libcudart.so.12: "

@@ -75,9 +75,11 @@ static void move_block(const bx_plan *plan, const bx_plane_part *part, const bx_
     if (index->count == 0) return;
     if (part->way == BX_FORWARD) {
         if (staged) bx_comm_buffer_stage_in(bx_comm_buffers_find(block), block, bytes);
-        bx_comm_buffers_move(part->planes, index->at, block, NULL, index->count);
+        bx_comm_buffers_move(part->planes, index->at, block, NULL, index->count,
+                             sizeof(bx_complex));
     } else {
-        bx_comm_buffers_move(block, NULL, part->planes, index->at, index->count);
+        bx_comm_buffers_move(block, NULL, part->planes, index->at, index->count,
+                             sizeof(bx_complex));
         if (staged) bx_comm_buffer_stage_out(bx_comm_buffers_find(block), block, bytes);
     }
 }
@@ -102,7 +104,7 @@ static void copy_others(const bx_plan *plan, const bx_plane_part *part, bx_compl
     size_t bytes = (size_t)plan->my_planes * plan->plane_size * sizeof *planes;
     bx_comm_buffer *buffer = bx_comm_buffers_find(planes);
     if (plan->staged && part->way == BX_FORWARD) bx_comm_buffer_stage_in(buffer, planes, bytes);
-    bx_comm_buffers_move(to, index->at, from, index->at, index->count);
+    bx_comm_buffers_move(to, index->at, from, index->at, index->count, sizeof(bx_complex));
     if (plan->staged && part->way == BX_INVERSE) bx_comm_buffer_stage_out(buffer, planes, bytes);
 }
 
@@ -122,9 +124,9 @@ void bx_plan_move_columns(const bx_plan *plan, bx_direction way, bx_complex *col
         index = keep_index(plan, half.at, 0, at, count);
     }
     if (way == BX_FORWARD)
-        bx_comm_buffers_move(half.base, index->at, columns, NULL, index->count);
+        bx_comm_buffers_move(half.base, index->at, columns, NULL, index->count, sizeof(bx_complex));
     else
-        bx_comm_buffers_move(columns, NULL, half.base, index->at, index->count);
+        bx_comm_buffers_move(columns, NULL, half.base, index->at, index->count, sizeof(bx_complex));
 }
 
 /* Without one's own block, which is not exchanged, unless the method has a field of its own. */

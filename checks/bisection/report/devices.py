@@ -6,6 +6,7 @@ from typing import NamedTuple
 
 from bisection.core.format import amount, short, some, times
 from bisection.core.grouping import grouped
+from bisection.core.thresholds import LIMITS
 from bisection.core.verdicts import Verdict
 from bisection.kernels.layouts import BUFFERS, ON_DEVICES
 from bisection.report.text_tables import POINTS, TextTable, listing
@@ -70,8 +71,9 @@ def table(rows: Sequence[Trio]) -> TextTable:
 
 
 def slower(rows: Iterable[Trio]) -> list[str]:
-    """A line for each test whose device memory is slower than staged copies."""
-    below = [row for row in rows if row.ratio and row.ratio < 1]
+    """A line for each test whose device memory is slower than staged copies, by more than a change
+    that matters."""
+    below = [row for row in rows if row.ratio and row.ratio < 1 / (1 + LIMITS.margin)]
     lines = []
     for test, group in grouped(below, lambda row: row.test).items():
         points = [row.point for row in group if row.point]
@@ -79,6 +81,6 @@ def slower(rows: Iterable[Trio]) -> list[str]:
         where = f"{test}, {some(points, 4)}" if points else test
         lines.append(
             f"{where}: messages from device memory have {worst} times the speed of staged copies, "
-            "below 1: the path for device addresses is not what runs"
+            "below 1: MPI's path for device addresses is not what runs"
         )
     return lines

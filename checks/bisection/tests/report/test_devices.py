@@ -34,7 +34,9 @@ def test_times_stand_side_by_side_with_their_ratio():
 
 def test_a_path_that_does_not_run_is_a_line():
     (line,) = devices.slower(devices.trios(run_of(*map(case, SECONDS))))
-    assert line.startswith("network sweep alltoall, 1MiB: messages from device memory have 0.80 times")
+    assert line.startswith(
+        "network sweep alltoall, 1MiB: messages from device memory have 0.80 times"
+    )
     assert devices.slower(devices.trios(run_of(case("staged"), case("host")))) == []
 
 
