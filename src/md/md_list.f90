@@ -26,8 +26,8 @@ module md_list
     integer :: first = 1, last = 0
     integer, allocatable :: start(:), entry(:)
     !> Atoms direct(1)..direct(2): it adds to their sums directly.  Of its atoms and their
-    !> neighbours, `unbuffered` are among these; `buffered` are others, with sums of its own that are
-    !> joined later.
+    !> neighbours, `unbuffered` are among these; `buffered` are others, with sums of its own that
+    !> are joined later.
     integer :: direct(2) = [1, 0]
     type(range_t) :: unbuffered(2), buffered(3)
     real(dp), allocatable :: repulsion(:), density(:) !< -phi'/r and -rho'/r of each entry
