@@ -4,6 +4,12 @@
 ! directions included, so that edges and corners need no messages of their own (S. Plimpton,
 ! J. Comput. Phys. 117, 1 (1995)).  A halo wider than a domain is passed on in further hops.  What a
 ! rank would send to itself is copied, and not counted as a message.
+!
+!   y y y y y y y     A domain in the plane of x and y, and its halo, as wide as lists reach.
+!   x +-------+ x     Letters are the direction in which ghosts come: those of y that are
+!   x |  own  | x     corners are ghosts of x on the rank that sends them.  Arrays hold own
+!   x +-------+ x     atoms, then ghosts in the order of the shifts:
+!   y y y y y y y     own | x, from higher, from lower | y, from higher, from lower | z ...
 module md_halo
   use, intrinsic :: iso_c_binding, only: dp => c_double, c_int64_t
   use md_atoms, only: atoms_t, box_t, reserve

@@ -24,7 +24,7 @@ module npar_collectives
     module procedure add_traffic
   end interface operator(+)
   interface operator(*)
-    module procedure repeat_traffic, share_traffic
+    module procedure repeat_traffic
   end interface operator(*)
 
   integer, parameter :: bytes_each = 8
@@ -238,15 +238,8 @@ contains
   elemental type(traffic_t) function repeat_traffic(a, times) result(product_)
     type(traffic_t), intent(in) :: a
     integer, intent(in) :: times
-    product_ = a*real(times, dp)
+    product_ = traffic_t(a%messages*times, a%bytes*times)
   end function repeat_traffic
-
-  !> Of a share of it, or of a mean repetition.
-  elemental type(traffic_t) function share_traffic(a, share) result(product_)
-    type(traffic_t), intent(in) :: a
-    real(dp), intent(in) :: share
-    product_ = traffic_t(a%messages*share, a%bytes*share)
-  end function share_traffic
 
   !> Traffic of sum_over of n reals: a reduction counts the vector that each rank contributes.
   elemental type(traffic_t) function traffic_of_sum(n, ranks, emulated) result(traffic)

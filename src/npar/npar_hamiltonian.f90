@@ -125,12 +125,8 @@ contains
     complex(c_double_complex), pointer :: columns(:, :)
     integer :: n
     columns => bx_columns(s%fft, band)
-    if (.not. s%crystal%gamma) then
-      call s%basis%fill(columns, c(:, field))
-      return
-    end if
-    n = 2*field - 1
-    if (n < size(c, 2)) then
+    n = merge(2*field - 1, field, s%crystal%gamma)
+    if (s%crystal%gamma .and. n < size(c, 2)) then
       call s%basis%fill(columns, c(:, n), c(:, n + 1))
     else
       call s%basis%fill(columns, c(:, n))
@@ -146,12 +142,8 @@ contains
     complex(c_double_complex), pointer :: columns(:, :)
     integer :: n
     columns => bx_columns(s%fft, band)
-    if (.not. s%crystal%gamma) then
-      call s%basis%take(columns, scale, h(:, field))
-      return
-    end if
-    n = 2*field - 1
-    if (n < size(h, 2)) then
+    n = merge(2*field - 1, field, s%crystal%gamma)
+    if (s%crystal%gamma .and. n < size(h, 2)) then
       call s%basis%take(columns, scale, h(:, n), h(:, n + 1))
     else
       call s%basis%take(columns, scale, h(:, n))

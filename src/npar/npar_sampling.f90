@@ -60,9 +60,11 @@ contains
   !> Keeps the time of a part since its begin.
   subroutine mark_done(self)
     class(part_t), intent(inout) :: self
+    type(traffic_t) :: sent
     if (.not. bx_is_hollow()) return
     self%seconds = (omp_get_wtime() - self%begin)/self%things
-    self%sent = (traffic_so_far() + self%sent*(-1))*(1.0_dp/self%things)
+    sent = traffic_so_far() + self%sent*(-1)
+    self%sent = traffic_t(sent%messages/self%things, sent%bytes/self%things)
   end subroutine mark_done
 
   !> Charges `times` the time and bytes of one thing, in so many times its messages.

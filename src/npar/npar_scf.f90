@@ -106,8 +106,9 @@ contains
     nz = s%fft%planes
     allocate (s%potential(nx, ny, nz), s%ionic(nx, ny, nz), s%density(nx, ny, nz), &
               s%density_out(nx, ny, nz), s%density_exact(nx, ny, nz))
-    if (bx_is_hollow()) then ! nobody looks at the answer
-      call first_messages(s)
+    if (bx_is_hollow()) then ! nobody looks at the answer; SimGrid's first messages carry data
+      call sum_over(s%energy(:1, 1), s%team, .false.)
+      call sum_over(s%energy(:1, 1), s%across, .false.)
       return
     end if
     call set_ionic_potential(s)
@@ -115,15 +116,6 @@ contains
     call set_probe(s)
     s%d_exact = exact_one_centre_terms(s%crystal, s%spectra(1)%shift)
   end subroutine make_state
-
-  !> The first messages of a communicator carry data, as SimGrid needs them.  Collective.
-  subroutine first_messages(s)
-    type(state_t), intent(in) :: s
-    real(dp) :: nothing(1)
-    nothing = 0
-    call sum_over(nothing, s%team, .false.)
-    call sum_over(nothing, s%across, .false.)
-  end subroutine first_messages
 
   !> Frees what make_state has allocated.  Collective.
   subroutine free_state(s)

@@ -126,7 +126,6 @@ contains
   type(traffic_t) function density(s) result(traffic)
     type(state_t), intent(in) :: s
     integer :: member, planes(0:s%ncore)
-    traffic = traffic_t(0.0_dp, 0.0_dp)
     planes = first_of_each(s%crystal%grid(3), s%ncore)
     do member = 0, s%ncore - 1
       traffic = traffic + traffic_of_sum(s%crystal%grid(1)*s%crystal%grid(2) &
