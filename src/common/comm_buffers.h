@@ -21,15 +21,18 @@ typedef struct bx_comm_buffer {
 extern struct bx_comm_buffer_options {
     const char *place;
     int64_t ranks_per_device;
+    bool aware;
 } bx_comm_buffer_options;
 
 /* Those of a kernel that can, in its table. */
 /* clang-format off */
-#define BX_COMM_BUFFER_OPTIONS                                                                          \
+#define BX_COMM_BUFFER_OPTIONS                                                                     \
     {"buffers", "WHERE", "memory that messages lie in: host, device, or staged", BX_TEXT, 0, 0,    \
-     &bx_comm_buffer_options.place},                                                                    \
+     &bx_comm_buffer_options.place},                                                               \
     {"ranks-per-device", "N", "refuse more ranks on a device (default: any number)", BX_INTEGER,   \
-     1, 1e6, &bx_comm_buffer_options.ranks_per_device}
+     1, 1e6, &bx_comm_buffer_options.ranks_per_device},                                            \
+    {"aware", NULL, "give MPI memory of a device, whatever MPI says of itself", BX_FLAG, 0, 0,     \
+     &bx_comm_buffer_options.aware}
 /* clang-format on */
 
 /* Whether the options ask for staged buffers; for any in memory of a device.  Local. */
