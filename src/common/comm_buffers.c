@@ -31,7 +31,7 @@ int bx_comm_buffers_open(bx_run *run, double bytes, double beside, const char *s
     code = bx_device_open(run, option, bx_comm_buffer_options.devices,
                           bx_comm_buffer_options.ranks_per_device, bytes);
     if (code != BX_OK || place == STAGED) return code;
-    return bx_device_require_aware(run, option);
+    return bx_device_require_aware(run, option, bx_comm_buffer_options.aware);
 }
 
 int bx_comm_buffers_open_moved(bx_run *run, double bytes, double beside, const char *sized_by)

@@ -21,17 +21,20 @@ typedef struct bx_comm_buffer {
 extern struct bx_comm_buffer_options {
     const char *place, *devices;
     int64_t ranks_per_device;
+    bool aware;
 } bx_comm_buffer_options;
 
 /* Those of a kernel that can, in its table. */
 /* clang-format off */
-#define BX_COMM_BUFFER_OPTIONS                                                                          \
+#define BX_COMM_BUFFER_OPTIONS                                                                     \
     {"buffers", "WHERE", "memory that messages lie in: host, device, or staged", BX_TEXT, 0, 0,    \
-     &bx_comm_buffer_options.place},                                                                    \
-    {"devices", "LIST", "numbers of devices, for the ranks of a host in turn (default: by nearness)",   \
-     BX_TEXT, 0, 0, &bx_comm_buffer_options.devices},                                               \
+     &bx_comm_buffer_options.place},                                                               \
+    {"devices", "LIST", "devices by number, for ranks of a host in turn (default: by nearness)",   \
+     BX_TEXT, 0, 0, &bx_comm_buffer_options.devices},                                              \
     {"ranks-per-device", "N", "refuse more ranks on a device (default: any number)", BX_INTEGER,   \
-     1, 1e6, &bx_comm_buffer_options.ranks_per_device}
+     1, 1e6, &bx_comm_buffer_options.ranks_per_device},                                            \
+    {"aware", NULL, "give MPI memory of a device, whatever MPI says of itself", BX_FLAG, 0, 0,     \
+     &bx_comm_buffer_options.aware}
 /* clang-format on */
 
 /* Whether the options ask for staged buffers; for any in memory of a device.  Local. */

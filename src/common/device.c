@@ -24,6 +24,7 @@ typedef struct range {
 static struct {
     const bx_device *open;
     bx_device_facts facts;
+    int visible;                /* devices that this rank sees */
     char aware[BX_DEVICE_TEXT]; /* what says that MPI takes its addresses; "": was not asked */
     char rank[80];              /* "bisection-NAME: rank R on host H" */
     char host[40];
@@ -194,6 +195,7 @@ int bx_device_open(bx_run *run, const char *option, const char *order, int64_t m
     if (bx_run_agree(run) != BX_OK) return run->refusal;
     watch(run);
     device.open = &bx_device_gpu;
+    device.visible = devices;
     if (!order) number = choose(run, count, self, devices);
     device.open->open(number, end_launch);
     device.open->describe(&device.facts);
@@ -223,12 +225,29 @@ static void read_kinds(char *kinds, size_t size)
 #endif
 }
 
+/* Whether MPI sends by UCX, which is told to do without devices. */
+static bool is_kept_by_ucx(const char *kind, char *says, size_t size)
+{
+    const char *transports = getenv("UCX_TLS");
+    if (!transports || !dlopen("libucp.so.0", RTLD_NOW | RTLD_NOLOAD)) return false;
+    snprintf(says, size, "UCX_TLS is %s, without %s", transports, kind);
+    return transports[0] != '^' && bx_text_index("all", transports, ",") < 0 &&
+           !strstr(transports, kind);
+}
+
 /* Writes what MPI says to `says`. */
 static bool is_aware(const char *kind, char *says, size_t size)
 {
     char text[MPI_MAX_LIBRARY_VERSION_STRING], name[64];
     int length;
     MPI_Get_library_version(text, &length);
+    if (is_kept_by_ucx(kind, says, size)) return false;
+    if (strstr(text, "MVAPICH") && device.visible > 1) {
+        snprintf(
+            says, size,
+            "MVAPICH takes the first device before a kernel can choose; let each rank see one");
+        return false;
+    }
     if (strncmp(text, "MPI VERSION    : CRAY MPICH", 27) == 0) { /* it crashes unless told to */
         const char *enabled = getenv("MPICH_GPU_SUPPORT_ENABLED");
         snprintf(says, size, "MPICH_GPU_SUPPORT_ENABLED is %s", enabled ? enabled : "not set");
@@ -252,9 +271,13 @@ static bool is_aware(const char *kind, char *says, size_t size)
     return true;
 }
 
-int bx_device_require_aware(bx_run *run, const char *option)
+int bx_device_require_aware(bx_run *run, const char *option, bool overruled)
 {
-    if (!is_aware(device.facts.kind, device.aware, sizeof device.aware))
+    char says[BX_DEVICE_TEXT];
+    bool aware = is_aware(device.facts.kind, says, sizeof says);
+    snprintf(device.aware, sizeof device.aware, "%s%.140s", overruled ? "--aware, where " : "",
+             says);
+    if (!aware && !overruled)
         bx_run_refuse(run, BX_USAGE, "%s: MPI does not take addresses of a device: %s", option,
                       device.aware);
     return bx_run_agree(run);

@@ -78,9 +78,10 @@ int bx_device_open(bx_run *run, const char *option, const char *order, int64_t m
 /* The open device; NULL: none. */
 const bx_device *bx_device_get(void);
 /* Refuses with BX_USAGE, in a line that begins with `option`, where MPI does not say that it takes
- * addresses of the device.  It is asked, never tried: a library that cannot does not always crash,
- * some hang.  Returns as bx_run_agree.  Collective. */
-int bx_device_require_aware(bx_run *run, const char *option);
+ * addresses of the device, unless that is `overruled`, which the result has.  It is asked, never
+ * tried: a library that cannot does not always crash, some hang.  Returns as bx_run_agree.
+ * Collective. */
+int bx_device_require_aware(bx_run *run, const char *option, bool overruled);
 /* Makes `move` ready, or refuses with BX_USAGE as above.  Returns as bx_run_agree.  Collective. */
 int bx_device_require_move(bx_run *run, const char *option);
 /* Returns memory of the device, whose `name` is in the line that a host's touch of it ends with. */

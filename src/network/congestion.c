@@ -24,7 +24,6 @@ enum {
     WINDOWS
 };
 enum { BATCH = 8, ROUNDS = 4 }; /* exchanges, rounds of load between two looks */
-enum { RENEWED = 16 };          /* rounds of load from and to a device: see leave_copied */
 
 /* The calls of MPI of aggressors, and around the windows. */
 #define LOADED "Send Irecv Waitall Alltoall Bcast Barrier Reduce"
@@ -82,27 +81,6 @@ static double window_seconds = 0.1;
 
 /* ---- setup ---- */
 
-static void leave(const bx_party *party, uint64_t *at, size_t words) {}
-static bool arrive(const bx_party *party, uint64_t *at, size_t words) { return true; }
-
-/* With a device's memory.  Content is brought there and fetched in one of RENEWED rounds: in each
- * they would take longer than the round.  Staged buffers are copied in all. */
-static void leave_copied(const bx_party *party, uint64_t *at, size_t words)
-{
-    size_t bytes = words * sizeof *at;
-    if (party->round % RENEWED == 0) bx_comm_buffer_bring(party->memory, at, bytes);
-    if (bx_comm_buffers_are_staged()) bx_comm_buffer_stage_out(party->memory, at, bytes);
-}
-
-static bool arrive_copied(const bx_party *party, uint64_t *at, size_t words)
-{
-    size_t bytes = words * sizeof *at;
-    bool looks = party->round % RENEWED == RENEWED - 1;
-    if (bx_comm_buffers_are_staged()) bx_comm_buffer_stage_in(party->memory, at, bytes);
-    if (looks) bx_comm_buffer_fetch(party->memory, at, bytes);
-    return looks;
-}
-
 static int setup(bx_run *run, void **state)
 {
     static congestion the_congestion;
@@ -128,11 +106,8 @@ static int setup(bx_run *run, void **state)
     if (!bx_comm_buffer_create(&c->memory, (size_t)bytes, "messages"))
         return bx_run_refuse(run, BX_RESOURCES, "the buffers: out of memory");
     bx_comm_buffer_fill(&c->memory, 0, c->memory.exchanged, (size_t)bytes);
-    bool copied = c->memory.device;
     c->party.memory = &c->memory;
-    c->party.renewed_each = copied ? RENEWED : 1;
-    c->party.leave = copied ? leave_copied : leave;
-    c->party.arrive = copied ? arrive_copied : arrive;
+    bx_aggressors_open(&c->party);
     size_t peers = (size_t)(c->size > BX_GRID_SIDES ? c->size : BX_GRID_SIDES);
     BX_ALLOC(peers, c->party.counts, c->party.offsets);
     BX_ALLOC(BX_CONGESTION_SLOTS, c->party.requests);
@@ -210,14 +185,6 @@ static void turn_to(congestion *c, uint64_t before, int i)
     c->party.received = c->party.sent + c->party.words;
 }
 
-static void exchange_staged(bx_party *party)
-{
-    size_t bytes = party->victim->words(party) * sizeof *party->sent;
-    bx_comm_buffer_stage_out(party->memory, party->sent, bytes);
-    party->victim->exchange(party);
-    bx_comm_buffer_stage_in(party->memory, party->received, bytes);
-}
-
 /* One batch of a victim's exchanges, seconds[BATCH]; returns the wrong bytes.  Each exchange has
  * memory of its own: all are written before the first and compared after the last.  Ranks enter the
  * batch together, however long they write.  PMPI: that is no exchange of the victim's. */
@@ -226,7 +193,7 @@ static double run_batch(congestion *c, const bx_victim *victim, double *seconds)
     double wrong = 0;
     uint64_t before = c->party.generation;
     void (*exchange)(bx_party *party) =
-        bx_comm_buffers_are_staged() ? exchange_staged : victim->exchange;
+        bx_comm_buffers_are_staged() ? bx_victim_exchange_staged : victim->exchange;
     c->party.victim = victim;
     for (int i = 0; i < BATCH; i++) {
         turn_to(c, before, i);

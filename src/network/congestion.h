@@ -49,6 +49,11 @@ typedef struct {
     double (*wrong)(const bx_party *party);
 } bx_aggressor;
 
+/* Chooses how a party's rounds go around its memory (local). */
+void bx_aggressors_open(bx_party *party);
+/* The exchange of party->victim with the copies of staged buffers. */
+void bx_victim_exchange_staged(bx_party *party);
+
 #define BX_DECLARE_VICTIM(name, ...) extern const bx_victim bx_victim_##name;
 #define BX_DECLARE_AGGRESSOR(name) extern const bx_aggressor bx_aggressor_##name;
 BX_METHODS(BX_DECLARE_VICTIM)

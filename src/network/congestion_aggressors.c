@@ -3,6 +3,37 @@
 enum { ROUND = 524288 }; /* words that a rank sends in a round of alltoall at most: 4 MiB */
 enum { PARTS = 64 };     /* of a block: a round looks at one, which takes little of its time */
 
+enum { RENEWED = 16 }; /* rounds of load from and to a device: see leave_copied */
+
+static void leave(const bx_party *party, uint64_t *at, size_t words) {}
+static bool arrive(const bx_party *party, uint64_t *at, size_t words) { return true; }
+
+/* With a device's memory.  Content is brought there and fetched in one of RENEWED rounds: in each
+ * they would take longer than the round.  Staged buffers are copied in all. */
+static void leave_copied(const bx_party *party, uint64_t *at, size_t words)
+{
+    size_t bytes = words * sizeof *at;
+    if (party->round % RENEWED == 0) bx_comm_buffer_bring(party->memory, at, bytes);
+    if (bx_comm_buffers_are_staged()) bx_comm_buffer_stage_out(party->memory, at, bytes);
+}
+
+static bool arrive_copied(const bx_party *party, uint64_t *at, size_t words)
+{
+    size_t bytes = words * sizeof *at;
+    bool looks = party->round % RENEWED == RENEWED - 1;
+    if (bx_comm_buffers_are_staged()) bx_comm_buffer_stage_in(party->memory, at, bytes);
+    if (looks) bx_comm_buffer_fetch(party->memory, at, bytes);
+    return looks;
+}
+
+void bx_aggressors_open(bx_party *party)
+{
+    bool copied = party->memory->device;
+    party->renewed_each = copied ? RENEWED : 1;
+    party->leave = copied ? leave_copied : leave;
+    party->arrive = copied ? arrive_copied : arrive;
+}
+
 static int block_words(int size)
 {
     int words = ROUND / size;

@@ -2,8 +2,8 @@
  * that can be reached for that of fake_device.h, in every routine of common/profile.def and in some
  * others.  Kernels define MPI_ of these routines and call PMPI_, so it stands at both.
  *
- * AWARE_SAYS: yes (the default), no; cray, it is Cray's; kinds, only by mpi_memory_alloc_kinds;
- * lie, yes, but it is not. */
+ * AWARE_SAYS: yes (the default), no; cray, mvapich, it is theirs; kinds, only by
+ * mpi_memory_alloc_kinds; lie, yes, but it is not. */
 #include "fake_device.h"
 
 #include <dlfcn.h>
@@ -17,7 +17,7 @@ static bool says(const char *words)
     const char *chosen = getenv("AWARE_SAYS");
     return strcmp(chosen ? chosen : "yes", words) == 0;
 }
-int MPIX_Query_cuda_support(void) { return says("yes") || says("lie"); }
+int MPIX_Query_cuda_support(void) { return says("yes") || says("lie") || says("mvapich"); }
 int MPIX_Query_rocm_support(void)
 {
     return says("yes") || says("lie");
@@ -28,6 +28,7 @@ int MPI_Get_library_version(char *text, int *length)
     int code = PMPI_Get_library_version(text, length);
     if (says("cray"))
         *length = (int)strlen(strcpy(text, "MPI VERSION    : CRAY MPICH version 8.1.29"));
+    if (says("mvapich")) *length = (int)strlen(strcpy(text, "MVAPICH2-GDR Version : 2.3.7"));
     return code;
 }
 #ifdef BX_MPI_4

@@ -223,6 +223,13 @@ class Patterns(unittest.TestCase):
             out = launch(PATTERNS, 2, "--buffers", buffers, *self.SMALL, aware=aware)
             assert_refused(self, out, 2, line)
 
+    def test_overruled(self):
+        small = (*self.SMALL, "--method", "alltoall", "--aware")
+        out = launch(PATTERNS, 2, "--buffers", "device", *small, AWARE_SAYS="kinds", runtime="hip")
+        self.assertNotEqual(out.code, 2, out.stdout + out.stderr)
+        (devices,) = out.result["layout"]["devices"]
+        self.assertRegex(devices["aware"], "^--aware, where MPIX_Query_hip_support.. is 0$")
+
 
 class Launches(unittest.TestCase):
     """Lines of launches.txt that begin with `device`."""
@@ -350,6 +357,14 @@ class Refusals(unittest.TestCase):
         self.refused(
             line + r"MPIX_Query_hip_support\(\) is 0$", unit(1, runtime="hip", AWARE_SAYS="no")
         )
+        if "libucp.so.0" in unit(1, LD_DEBUG="files").stderr:  # Debian's MPICH has it
+            self.refused(line + "UCX_TLS is self,sm, without cuda$", unit(1, UCX_TLS="self,sm"))
+            self.assertEqual(unit(1, UCX_TLS="^ib").code, 0)
+        else:
+            self.assertEqual(unit(1, UCX_TLS="self,sm").code, 0)
+        first = "MVAPICH takes the first device before a kernel can choose; let each rank see one$"
+        self.refused(line + first, unit(1, AWARE_SAYS="mvapich"))
+        self.assertEqual(unit(1, AWARE_SAYS="mvapich", FAKE_DEVICES="1").code, 0)
         cray = line + "MPICH_GPU_SUPPORT_ENABLED is "
         self.refused(cray + "not set$", unit(1, AWARE_SAYS="cray"))
         self.refused(cray + "0$", unit(1, AWARE_SAYS="cray", MPICH_GPU_SUPPORT_ENABLED="0"))

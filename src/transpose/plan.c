@@ -3,7 +3,6 @@
 #include "charge.h"
 #include "comm_buffers.h"
 
-#include <stdlib.h>
 #include <string.h>
 
 enum { CACHED = 1024 }; /* elements of a group of planes, where several are so small: 16 KiB */
@@ -18,22 +17,6 @@ bx_complex *bx_buffer_create(size_t elements)
         MPI_Abort(MPI_COMM_WORLD, BX_RESOURCES);
     }
     return buffer;
-}
-
-bx_complex *bx_plan_buffer_create(size_t elements)
-{
-    if (!bx_comm_buffers_are_copied()) return bx_buffer_create(elements);
-    bx_comm_buffer *buffer = bx_memory_alloc(1, sizeof *buffer);
-    bx_comm_buffer_create(buffer, (elements + 1) * sizeof(bx_complex), "fields");
-    return buffer->exchanged;
-}
-
-void bx_plan_buffer_free(bx_complex *field)
-{
-    bx_comm_buffer *buffer = bx_comm_buffers_find(field);
-    if (!buffer) fftw_free(field);
-    if (buffer) bx_comm_buffer_free(buffer);
-    free(buffer);
 }
 
 size_t bx_plan_paged(size_t elements)

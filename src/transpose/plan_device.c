@@ -1,10 +1,26 @@
-/* The copies of a plan on a device. */
+/* A plan's buffers, and its copies on a device. */
 #include "plan.h"
 
 #include "comm_buffers.h"
 #include "device.h"
 
 #include <stdlib.h>
+
+bx_complex *bx_plan_buffer_create(size_t elements)
+{
+    if (!bx_comm_buffers_are_copied()) return bx_buffer_create(elements);
+    bx_comm_buffer *buffer = bx_memory_alloc(1, sizeof *buffer);
+    bx_comm_buffer_create(buffer, (elements + 1) * sizeof(bx_complex), "fields");
+    return buffer->exchanged;
+}
+
+void bx_plan_buffer_free(bx_complex *field)
+{
+    bx_comm_buffer *buffer = bx_comm_buffers_find(field);
+    if (!buffer) fftw_free(field);
+    if (buffer) bx_comm_buffer_free(buffer);
+    free(buffer);
+}
 
 /* Where elements stand, on the device: made by the first copy, while answers are verified. */
 struct bx_plan_index {
