@@ -9,31 +9,6 @@ enum { CACHED = 1024 }; /* elements of a group of planes, where several are so s
 
 /* ---- memory ---- */
 
-bx_complex *bx_buffer_create(size_t elements)
-{
-    bx_complex *buffer = fftw_alloc_complex(elements ? elements : 1);
-    if (!buffer) {
-        fprintf(stderr, "out of memory for %zu complex numbers\n", elements);
-        MPI_Abort(MPI_COMM_WORLD, BX_RESOURCES);
-    }
-    return buffer;
-}
-
-size_t bx_plan_paged(size_t elements)
-{
-    return bx_memory_whole_pages(elements * sizeof(bx_complex)) / sizeof(bx_complex);
-}
-
-static size_t column_elements(const bx_geometry *g, int rank)
-{
-    return (size_t)bx_geometry_columns(g, rank) * (size_t)g->length;
-}
-
-static size_t plane_elements(const bx_geometry *g, int rank)
-{
-    return (size_t)bx_geometry_planes(g, rank) * (size_t)g->plane_nx * (size_t)g->plane_ny;
-}
-
 /* Planes of so many elements in a group. */
 static int group_planes(double plane_size)
 {
@@ -54,7 +29,7 @@ enum { INNER_BANDS = 2 * BX_SLOTS };
 double bx_plan_bytes(const bx_geometry *g, int rank, int bands, int threads)
 {
     const int shape[3] = {g->plane_nx, g->plane_ny, g->length};
-    double expected = (double)plane_elements(g, rank); /* to compare with */
+    double expected = (double)bx_plan_plane_elements(g, rank); /* to compare with */
     double tables = (double)(sizeof(size_t)) * g->plane_first[g->ranks] +
                     (double)(sizeof(int)) * (4.0 * g->columns + 16.0 * g->ranks);
     double inner = g->inner ? bx_plan_bytes(g->inner, rank, INNER_BANDS, threads) : 0;
@@ -63,41 +38,16 @@ double bx_plan_bytes(const bx_geometry *g, int rank, int bands, int threads)
            expected * sizeof(bx_complex) + tables + inner;
 }
 
-void bx_plan_zero(const bx_plan *plan, bx_complex *field, size_t elements, size_t chunk)
-{
-    if (elements == 0) return;
-    field = bx_comm_buffers_host(field);
-#pragma omp parallel for schedule(static) if (plan->threads > 1)
-    for (size_t at = 0; at < elements; at += chunk)
-        memset(field + at, 0, (elements - at < chunk ? elements - at : chunk) * sizeof *field);
-}
-
 /* Each direction and slot has a half-transformed field. */
 static size_t half_elements(const bx_geometry *g, int rank)
 {
-    return bx_plan_paged(column_elements(g, rank) * 2 * BX_SLOTS);
-}
-
-/* The fields of a rank of this node, whose ranks ascend. */
-static bx_complex *halves_of(const bx_plan *plan, int rank)
-{
-    const int *ranks = bx_geometry_ranks(plan->geometry, plan->node_index);
-    int low = 0, high = bx_geometry_node_size(plan->geometry, plan->node_index);
-    if (rank == plan->rank) return plan->halves_of[plan->node_rank];
-    while (high - low > 1) {
-        int middle = (low + high) / 2;
-        if (ranks[middle] <= rank)
-            low = middle;
-        else
-            high = middle;
-    }
-    return plan->halves_of[low];
+    return bx_plan_paged(bx_plan_column_elements(g, rank) * 2 * BX_SLOTS);
 }
 
 static void zero_halves(const bx_plan *plan)
 {
     bx_complex *mine = plan->halves_of[plan->node_rank];
-    size_t each = column_elements(plan->geometry, plan->rank);
+    size_t each = bx_plan_column_elements(plan->geometry, plan->rank);
     for (int i = 0; i < 2 * BX_SLOTS; i++)
         bx_plan_zero(plan, mine + (size_t)i * each, each, (size_t)plan->my_columns);
 }
@@ -138,7 +88,7 @@ bool bx_plan_share_halves(bx_plan *plan)
 /* Elements of a slot's planes; of a plane for each thread, and of a group of columns. */
 static size_t slot_elements(const bx_plan *plan)
 {
-    return plan->inner ? 0 : plane_elements(plan->geometry, plan->rank);
+    return plan->inner ? 0 : bx_plan_plane_elements(plan->geometry, plan->rank);
 }
 
 static size_t plane_stages(const bx_plan *plan)
@@ -153,7 +103,8 @@ static size_t column_stages(const bx_plan *plan)
 
 static void zero_fields(const bx_plan *plan)
 {
-    size_t columns = column_elements(plan->geometry, plan->rank), stages = plane_stages(plan);
+    size_t columns = bx_plan_column_elements(plan->geometry, plan->rank),
+           stages = plane_stages(plan);
     size_t group = (size_t)plan->plane_group, plane = plan->plane_size,
            staged = BX_GROUP * (size_t)plan->geometry->length;
     for (int band = 0; band < plan->bands; band++)
@@ -170,8 +121,8 @@ static void zero_fields(const bx_plan *plan)
 static void create_fields(bx_plan *plan)
 {
     size_t stages = plane_stages(plan);
-    plan->columns =
-        bx_plan_buffer_create((size_t)plan->bands * column_elements(plan->geometry, plan->rank));
+    plan->columns = bx_plan_buffer_create((size_t)plan->bands *
+                                          bx_plan_column_elements(plan->geometry, plan->rank));
     plan->column_stage = bx_buffer_create(column_stages(plan));
     plan->planes = bx_plan_buffer_create(BX_SLOTS * slot_elements(plan));
     for (int way = 0; way < 2; way++)
@@ -179,37 +130,6 @@ static void create_fields(bx_plan *plan)
     plan->plane_between = bx_buffer_create(stages);
     plan->plane_work = bx_buffer_create(stages);
     zero_fields(plan);
-}
-
-bx_complex *bx_plan_columns(const bx_plan *plan, int band)
-{
-    return plan->columns + (size_t)band * column_elements(plan->geometry, plan->rank);
-}
-
-bx_plan *bx_plan_last(bx_plan *plan)
-{
-    while (plan->inner) plan = plan->inner;
-    return plan;
-}
-
-bx_complex *bx_plan_planes(const bx_plan *plan, bx_direction way, int slot)
-{
-    if (plan->inner) return bx_plan_columns(plan->inner, way * BX_SLOTS + slot);
-    return plan->planes + (size_t)slot * plane_elements(plan->geometry, plan->rank);
-}
-
-bx_complex *bx_plan_half(const bx_plan *plan, bx_direction way, int slot, int rank)
-{
-    int side = plan->swapped[slot] ? !way : way;
-    return halves_of(plan, rank) +
-           (size_t)(BX_SLOTS * side + slot) * column_elements(plan->geometry, rank);
-}
-
-bx_complex *bx_plan_half_block(const bx_plan *plan, bx_direction way, int slot, int rank, int peer)
-{
-    const bx_geometry *g = plan->geometry;
-    return bx_plan_half(plan, way, slot, rank) +
-           bx_geometry_elements(g, rank, g->plane_first[peer]);
 }
 
 /* ---- plan ---- */
@@ -411,7 +331,7 @@ static void poison_plane(const bx_plan *plan, int z, bx_complex *plane)
 
 void bx_plan_fill_nan(bx_plan *plan)
 {
-    size_t columns = column_elements(plan->geometry, plan->rank);
+    size_t columns = bx_plan_column_elements(plan->geometry, plan->rank);
     for (int slot = 0; slot < BX_SLOTS; slot++) {
         bx_buffer_fill_nan(bx_comm_buffers_host(bx_plan_half(plan, BX_INVERSE, slot, plan->rank)),
                            columns);
@@ -425,13 +345,11 @@ void bx_plan_fill_nan(bx_plan *plan)
         return;
     }
     bx_buffer_fill_nan(bx_comm_buffers_host(plan->planes),
-                       BX_SLOTS * plane_elements(plan->geometry, plan->rank));
+                       BX_SLOTS * bx_plan_plane_elements(plan->geometry, plan->rank));
     for (int i = 0; plan->my_planes > 0 && !plan->copied && i < plan->threads * plan->plane_group;
          i++)
         poison_plane(plan, 0, plan->plane_stage[BX_FORWARD] + (size_t)i * plan->plane_size);
 }
-
-void bx_plan_swap(bx_plan *plan, int slot) { plan->swapped[slot] = !plan->swapped[slot]; }
 
 void bx_plan_free(bx_plan *plan)
 {
@@ -457,144 +375,4 @@ void bx_plan_free(bx_plan *plan)
     free_halves(plan);
     MPI_Comm_free(&plan->node);
     BX_FREE(plan->halves_of, plan->run_left, plan->indices, plan);
-}
-
-/* ---- copies ---- */
-
-/* Elements that a peer's columns have in planes before one of mine, or before the end of mine. */
-static size_t elements_before(const bx_plan *plan, int peer, int z)
-{
-    const bx_geometry *g = plan->geometry;
-    return (size_t)plan->plane_point[z] * (size_t)bx_geometry_columns(g, peer) +
-           (size_t)bx_geometry_before(g, peer, plan->plane_batch[z]);
-}
-
-/* Columns are in the order of their batches, and planes of a point too: each plane's begin where
- * the last one's end. */
-static void repack(const bx_plan *plan, const bx_plane_part *part, int peer, bx_complex *block)
-{
-    const bx_geometry *g = plan->geometry;
-    const int *place = g->column_place, *left = plan->run_left, *batch = g->column_batch;
-    int first = g->column_first[peer], last = g->column_first[peer + 1];
-    int s = first + bx_geometry_before(g, peer, plan->plane_batch[part->first]);
-    bool forward = part->way == BX_FORWARD;
-    bx_complex *packed = block + (elements_before(plan, peer, part->first) -
-                                  elements_before(plan, peer, 0)),
-               *plane = part->planes, *begin = packed;
-    if (first == last) return;
-    for (int z = part->first; z < part->last; z++, plane += plan->plane_size) {
-        if (plan->plane_batch[z] == 0) s = first;
-        for (int run; s < last && batch[s] == plan->plane_batch[z]; s += run, packed += run) {
-            run = left[s];
-            bx_complex *placed = plane + place[s];
-            memcpy(forward ? placed : packed, forward ? packed : placed,
-                   (size_t)run * sizeof *plane);
-        }
-    }
-    bx_charge(BX_COPY, (double)((size_t)(packed - begin) * sizeof *packed), true);
-}
-
-void bx_plan_repack_own(const bx_plan *plan, const bx_plane_part *part)
-{
-    int own = plan->rank;
-    bx_plan_repack(plan, part, own, bx_plan_half_block(plan, part->way, part->slot, own, own));
-}
-
-static void repack_others(const bx_plan *plan, const bx_plane_part *part, bx_complex *buffer)
-{
-    for (int p = 0; p < plan->geometry->ranks; p++)
-        if (p != plan->rank) repack(plan, part, p, buffer + plan->lengths.plane_at[p]);
-}
-
-/* Run by run. */
-static void copy_others(const bx_plan *plan, const bx_plane_part *part, bx_complex *planes)
-{
-    bool forward = part->way == BX_FORWARD;
-    double share = (double)(part->last - part->first) / fmax(1, plan->my_planes);
-    bx_charge(BX_COPY, share * (double)(plan->lengths.plane_total * sizeof(bx_complex)), true);
-    for (int z = part->first; z < part->last; z++) {
-        bx_complex *stage = part->planes + (size_t)(z - part->first) * plan->plane_size,
-                   *plane = planes + (size_t)z * plan->plane_size;
-        for (int p = 0; p < plan->geometry->ranks; p++) {
-            bx_columns crossing = bx_plan_crossing(plan, p, z);
-            if (p == plan->rank) continue;
-            for (int s = crossing.first; s < crossing.last; s += plan->run_left[s]) {
-                int place = plan->geometry->column_place[s];
-                memcpy((forward ? stage : plane) + place, (forward ? plane : stage) + place,
-                       (size_t)plan->run_left[s] * sizeof *stage);
-            }
-        }
-    }
-}
-
-const bx_plan_copies bx_plan_on_host = {repack, repack_others, copy_others};
-
-static void alltoallv(const bx_plan *plan, bx_direction way, bx_complex *half, bx_complex *buffer,
-                      MPI_Request *request, bool persistent)
-{
-    const bx_lengths *l = &plan->lengths;
-    const MPI_Datatype type = MPI_C_DOUBLE_COMPLEX;
-    bool out = way == BX_FORWARD;
-    const bx_complex *from = out ? half : buffer;
-    bx_complex *to = out ? buffer : half;
-    const int *sent = out ? l->half_length : l->plane_length,
-              *sent_at = out ? l->half_at : l->plane_at;
-    const int *coming = out ? l->plane_length : l->half_length,
-              *coming_at = out ? l->plane_at : l->half_at;
-#ifdef BX_MPI_4
-    if (persistent) {
-        MPI_Alltoallv_init(from, sent, sent_at, type, to, coming, coming_at, type, plan->team,
-                           MPI_INFO_NULL, request);
-        return;
-    }
-#endif
-    if (request)
-        MPI_Ialltoallv(from, sent, sent_at, type, to, coming, coming_at, type, plan->team, request);
-    else
-        MPI_Alltoallv(from, sent, sent_at, type, to, coming, coming_at, type, plan->team);
-}
-
-void bx_plan_alltoallv(const bx_plan *plan, bx_direction way, bx_complex *half, bx_complex *buffer,
-                       MPI_Request *request)
-{
-    alltoallv(plan, way, half, buffer, request, false);
-}
-
-void bx_plan_alltoallv_init(const bx_plan *plan, bx_direction way, bx_complex *half,
-                            bx_complex *buffer, MPI_Request *request)
-{
-    alltoallv(plan, way, half, buffer, request, true);
-}
-
-enum { SMALL_COPY = 4096 }; /* elements that are not worth waking threads for */
-
-void bx_plan_copy(const bx_plan *plan, bx_complex *to, const bx_complex *from, size_t count)
-{
-    size_t parts = count > SMALL_COPY ? (size_t)plan->threads : 1;
-    bx_charge(BX_COPY, (double)(count * sizeof *to), count > SMALL_COPY);
-#pragma omp parallel for if (parts > 1)
-    for (size_t n = 0; n < parts; n++) {
-        size_t first = count * n / parts, last = count * (n + 1) / parts;
-        memcpy(to + first, from + first, (last - first) * sizeof *to);
-    }
-}
-
-bx_complex *bx_plan_create_packed(const bx_plan *plan)
-{
-    size_t elements = (size_t)plan->my_columns * (size_t)plan->geometry->length;
-    return plan->published ? bx_buffer_create(elements) : NULL;
-}
-
-bx_complex *bx_plan_copy_packed(const bx_plan *plan, bx_direction way, int slot, int peer,
-                                bx_complex *packed)
-{
-    const bx_geometry *g = plan->geometry;
-    bx_complex *block = bx_plan_half_block(plan, way, slot, plan->rank, peer);
-    size_t length = (size_t)bx_geometry_block(g, BX_FORWARD, plan->rank, peer);
-    if (!packed) return block;
-    packed += bx_geometry_elements(g, plan->rank, g->plane_first[peer]);
-    if (peer == plan->rank) return packed; /* stays where it is */
-    bx_plan_copy(plan, way == BX_FORWARD ? packed : block, way == BX_FORWARD ? block : packed,
-                 length);
-    return packed;
 }

@@ -141,6 +141,17 @@ void bx_buffer_fill_nan(bx_complex *field, size_t count);
  * is the input of the next step, so that an error of any exchange lasts. */
 void bx_plan_swap(bx_plan *plan, int slot);
 
+/* Elements of a rank's columns of a band; of its planes. */
+static inline size_t bx_plan_column_elements(const bx_geometry *g, int rank)
+{
+    return (size_t)bx_geometry_columns(g, rank) * (size_t)g->length;
+}
+
+static inline size_t bx_plan_plane_elements(const bx_geometry *g, int rank)
+{
+    return (size_t)bx_geometry_planes(g, rank) * (size_t)g->plane_nx * (size_t)g->plane_ny;
+}
+
 /* Returns the plan whose planes are real space: of the last exchange. */
 bx_plan *bx_plan_last(bx_plan *plan);
 /* Returns this rank's columns of a band, [my_columns][length]. */

@@ -7,10 +7,10 @@ import time
 import pytest
 
 from bisection import cli
-from bisection.analysis.model import Suspect
 from bisection.commands import run
 from bisection.core.reasons.launches import Blocked
 from bisection.core.reasons.machines import BusyCores
+from bisection.core.reasons.performance import SlowNode
 from bisection.core.thresholds import LIMITS
 from bisection.core.verdicts import Verdict
 from bisection.night.actions import FILE, Action, Most, act, note, read
@@ -31,7 +31,7 @@ def called(tmp_path):
     hook.chmod(0o755)
 
     def after(*names, most="2,5%", of=100, command=str(hook), **fields):
-        suspects = [Suspect([name], 1.43, 8, "lab:cpu") for name in names]
+        suspects = [SlowNode(nodes=(name,), ratio=1.43, jobs=8, where="lab:cpu") for name in names]
         compared = comparison([], suspects=suspects)
         report = only(comparison=compared, folder=tmp_path, **{"run": ran(), **fields})
         return list(act(report, command, most and Most.parsed(most), of, tmp_path))
