@@ -86,8 +86,8 @@ class device_copies(KernelCheck):
 
     launch = fixture(CopiesLaunch, scope="environment")
     method = parameter(tables.methods("device"))
-    metrics = ["time", "rate"]
-    asserted = ["time"]
+    metrics = []
+    asserted = ["time", "rate"]  # the rate is that of the slowest place
     tiers = {"quick": {}, "nightly": {}, "triage": {}, "interconnect": {}}
     inapplicable = {"peer": ["gpu-device"]}  # where a rank sees one device alone
 

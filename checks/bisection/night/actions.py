@@ -8,6 +8,7 @@ import json
 import os
 import re
 import subprocess
+import tempfile
 import time
 from argparse import ArgumentTypeError
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -16,14 +17,17 @@ from pathlib import Path
 
 from bisection.core import paths
 from bisection.core.commands import telling
-from bisection.core.format import plural
-from bisection.core.reasons.launches import Blocked
+from bisection.core.format import plural, some, utc
+from bisection.core.reasons.launches import Blocked, Misplaced
 from bisection.core.thresholds import LIMITS
 from bisection.core.verdicts import Exit
 from bisection.report import exports
 from bisection.report.report_data import Report
 
 FILE = "actions.jsonl"
+# Causes that are no node's own: the scheduler has taken the node away, or a launcher has placed
+# ranks wrongly.
+OTHERS = {Blocked.code, Misplaced.code}
 DAY = 86400.0  # s
 STOPPED = (124, 137, -9)  # exit codes of timeout(1): at its limit; it, too, is killed
 
@@ -93,15 +97,25 @@ def act(report: Report, command: str, most: Most | None, nodes: int, home: Path)
     for node in known.keys() & right(report) - bad.keys():
         known.pop(node)
         note(home, Action(now, node, session=session))
-    for node, whys in bad.items():
-        causes = {code for code, _ in whys} - {Blocked.code}  # the scheduler knows it already
-        line = exports.reason_line([pair for pair in whys if pair[0] in causes])
+    accused = {node: [pair for pair in whys if pair[0] not in OTHERS] for node, whys in bad.items()}
+    accused = {node: whys for node, whys in accused.items() if whys}
+    if most and len(accused) > most.of(nodes):
+        allowed = f"{plural(most.of(nodes), 'node')} a day may be acted on"
+        yield (
+            f"on suspect: not run: {plural(len(accused), 'node')} are accused, {allowed}; look "
+            f"for a cause that they share: {some(accused)}"
+        )
+        return
+    for node, whys in accused.items():
+        causes, line = {code for code, _ in whys}, exports.reason_line(whys)
         if causes <= known.get(node, set()):
-            continue
-        if most is None:
+            last = max(action.at for action in done if action.node == node and action.command)
+            yield f"on suspect: not run for {node}: it was on {utc(last)}; {line}"
+        elif most is None:
             yield f"on suspect: not run for {node}, without --act: {command}; {line}"
         elif node not in today and len(today) >= most.of(nodes):
-            yield f"on suspect: not run for {node}: {plural(len(today), 'node')} a day at most"
+            allowed = f"--act allows {plural(most.of(nodes), 'node')} a day"
+            yield f"on suspect: not run for {node}: {allowed}, of today are {some(today)}; {line}"
         else:
             today.add(node)
             values = {"node": node, "cause": ",".join(sorted(causes)), "why": line}
@@ -116,9 +130,9 @@ def causes_of(actions: Iterable[Action]) -> dict[str, set[str]]:
     """The nodes that were acted on, and for which causes, since launches on them were right."""
     known: dict[str, set[str]] = {}
     for action in actions:
-        if action.command:
+        if action.command and action.code == 0:  # one that failed is called again
             known.setdefault(action.node, set()).update(action.causes)
-        else:
+        elif not action.command:
             known.pop(action.node, None)
     return known
 
@@ -142,18 +156,20 @@ def called(
     """Calls the command; returns its exit code, and how it ended."""
     variables = {f"BISECTION_{name.upper()}": value for name, value in values.items()}
     evidence = [{"cause": code, "why": why} for code, why in whys]
-    # It ends with what it started, which would keep the pipes open.
     limited = ["timeout", "--kill-after=5", f"{LIMITS.action:g}", "sh", "-c", command]
-    done = subprocess.run(
-        limited,
-        cwd=paths.ROOT,
-        env={**os.environ, **variables},
-        input=json.dumps({**values, "evidence": evidence}) + "\n",
-        capture_output=True,
-        text=True,
-        errors="replace",
-    )
+    # Into a file, as what it leaves in the background would keep a pipe open.
+    with tempfile.TemporaryFile("w+", errors="replace") as output:
+        done = subprocess.run(
+            limited,
+            cwd=paths.ROOT,
+            env={**os.environ, **variables},
+            input=json.dumps({**values, "evidence": evidence}) + "\n",
+            stdout=output,
+            stderr=subprocess.STDOUT,
+            text=True,
+        )
+        output.seek(0)
+        words = telling(output.read())
     if done.returncode in STOPPED:
         return None, f"no end after {LIMITS.action:g} s: it was stopped"
-    words = telling(done.stderr or done.stdout)
     return done.returncode, f"exit {done.returncode}" + (f", {words}" if words else "")

@@ -141,15 +141,20 @@ def acted(night: Night, order: Order, partitions: Partitions) -> list[str]:
     command = next(filter(None, commands), "") if order.on_suspect is None else order.on_suspect
     if not command or not night.report:
         return []
-    nodes = {
-        node.name
-        for part in partitions
-        for node in schedulers.of(part["scheduler"]).nodes_of(part["access"])
-    }
+    lines = []
     try:
-        return wrapped(*actions.act(night.report, command, order.acts, len(nodes), paths.home()))
-    except OSError as error:
-        return wrapped(f"on suspect: {command}: {error}")
+        nodes = {
+            node.name
+            for part in partitions
+            for node in schedulers.of(part["scheduler"]).nodes_of(part["access"])
+        }
+        for line in actions.act(night.report, command, order.acts, len(nodes), paths.home()):
+            lines.append(line)
+    except Exception as error:  # a defect here must not lose the night's verdict
+        if not isinstance(error, OSError):
+            traceback.print_exc()
+        lines.append(f"on suspect: {command}: {error}")
+    return wrapped(*lines)
 
 
 def conclude(

@@ -59,21 +59,21 @@ def on_devices(
 
 def where_devices(check: type[KernelCheck]) -> type[KernelCheck]:
     """Decorates a check of devices alone: it is a test on partitions that have some."""
-    places = _places("device")
+    places = _places()
     if places:
         check.valid_systems = places
         rfm.simple_test(check)
     return check
 
 
-def _places(buffers: str) -> list[str]:
-    """The partitions that are measured with these buffers."""
+def _places(buffers: str = "") -> list[str]:
+    """The partitions with devices that are measured with these buffers; "": with any."""
     return [
         partition.fullname
         for partition in runtime().system.partitions
         if devices_of(partition)
         and SIMULATED not in partition.features
-        and buffers in partition.extras.get("buffers", BUFFERS)
+        and buffers in ("", *partition.extras.get("buffers", BUFFERS))
     ]
 
 

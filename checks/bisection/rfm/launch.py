@@ -81,7 +81,8 @@ TUNING = (
 )
 # Those that begin so change what devices do, but paths: of software, or of a job's own folder.
 DEVICES = "CUDA|NVIDIA|ROCR|HIP|HSA|GPU|ZE"
-NO_PATHS = f"^({DEVICES})_[^=]*=([^=]*:)?/|^NVIDIA_REQUIRE_"
+SECRETS = "KEY|TOKEN|SECRET|PASSWORD|CREDENTIAL"
+NO_PATHS = f"^({DEVICES})_[^=]*=([^=]*:)?/|^NVIDIA_REQUIRE_|^[^=]*({SECRETS})[^=]*="
 # Which devices a job has differs from job to job: the record has their number.
 COUNT = (
     r"awk -F, '/^[^=]*(_VISIBLE_DEVICES|_DEVICE_ORDINAL|ZE_AFFINITY_MASK)=[^a-z]/ "

@@ -8,7 +8,7 @@ import pytest
 
 from bisection import cli
 from bisection.commands import run
-from bisection.core.reasons.launches import Blocked
+from bisection.core.reasons.launches import Blocked, CoreShared, Misplaced
 from bisection.core.reasons.machines import BusyCores
 from bisection.core.reasons.performance import SlowNode
 from bisection.core.thresholds import LIMITS
@@ -62,14 +62,16 @@ def test_by_default_it_is_only_said(called, tmp_path):
 
 def test_never_twice_for_one_cause_until_the_node_was_right(called, tmp_path):
     assert len(called("cn1")) == 1
-    assert called("cn1") == []
+    (again,) = called("cn1")
+    assert again.startswith("on suspect: not run for cn1: it was on 20")
+    assert again.endswith(f"UTC; {WHY}")
     busy = BusyCores(host="cn1", lost=0.5, median=0.01, launches=3, of=3)
-    assert len(called("cn1", run=ran(slow_nodes=[busy]))) == 1
-    assert called("cn1", run=ran(slow_nodes=[busy])) == []
+    assert "exit 0" in called("cn1", run=ran(slow_nodes=[busy]))[0]
+    assert "it was on" in called("cn1", run=ran(slow_nodes=[busy]))[0]
     bad = failure(hosts=["cn1.lab"])
     for verdict in (ran(bad), ran(case(hosts=["cn2"])), ran(case(hosts=["cn1.lab"]), bad)):
         assert called(run=verdict, of_run=True) == []
-        assert called("cn1") == []
+        assert "it was on" in called("cn1")[0]
     assert called(run=ran(case(hosts=["cn1.lab"])), of_run=True) == []
     assert [action.command for action in read(tmp_path / FILE)][-1] == ""
     assert len(called("cn1")) == 1
@@ -81,11 +83,29 @@ def test_never_twice_for_one_cause_until_the_node_was_right(called, tmp_path):
 )
 def test_no_more_nodes_a_day_than_allowed(called, tmp_path, most, nodes, count):
     note(tmp_path, Action(time.time() - 2 * 86400, "cn9", ["SLOW_NODE"], command="hook", code=0))
-    lines = called("cn1", "cn2", "cn3", "cn4", most=most, of=nodes)
-    assert sum("exit 0" in line for line in lines) == count
-    assert sum("a day at most" in line for line in lines) == 4 - count
-    again = called("cn1", "cn2", "cn3", "cn4", most=most, of=nodes)
-    assert len(again) == 4 - count
+    for number in range(1, 6):
+        (line,) = called(f"cn{number}", most=most, of=nodes)
+        assert ("exit 0" in line) == (number <= count)
+        assert (f"--act allows {count} node" in line) == (number > count)
+
+
+def test_many_bad_nodes_share_a_cause(called, tmp_path):
+    (line,) = called("cn1", "cn2", "cn3")
+    assert line == (
+        "on suspect: not run: 3 nodes are accused, 2 nodes a day may be acted on; look for a cause "
+        "that they share: cn1, cn2, cn3"
+    )
+    assert read(tmp_path / FILE) == []
+
+
+def test_a_call_that_failed_is_made_again(called, tmp_path):
+    assert "exit 1" in called("cn1", command="false")[0]
+    assert "exit 0" in called("cn1")[0]
+
+
+def test_wrong_places_are_no_fault_of_a_node(called):
+    wrong = failure(reason=Misplaced(seats=(CoreShared(host="cn1"),)), hosts=["cn1"])
+    assert called(run=ran(wrong)) == []
 
 
 @pytest.mark.parametrize(
@@ -94,6 +114,7 @@ def test_no_more_nodes_a_day_than_allowed(called, tmp_path, most, nodes, count):
         ("false", "exit 1", 1),
         ("echo no such node >&2; exit 3", "exit 3, no such node", 3),
         ("/no/such/command", "exit 127, sh: ", 127),
+        ("sleep 20 & echo sent", "exit 0, sent", 0),
         ("sleep 600", "no end after 0.3 s: it was stopped", None),
         ("sleep 600 & wait", "no end after 0.3 s: it was stopped", None),
     ],

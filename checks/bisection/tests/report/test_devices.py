@@ -42,6 +42,8 @@ def test_a_path_that_does_not_run_is_a_line():
 
 def test_nothing_is_said_of_tests_that_were_not_measured_or_have_other_layouts():
     lost = replace(case("device"), verdict=Verdict.NOT_MEASURED)
+    copies = replace(case("device"), check="device_copies")
+    assert devices.trios(run_of(copies)) == []
     assert {*devices.trios(run_of(lost, case("host")))[0].seconds} == {"host"}
     other = replace(case("device"), check="network", layout="mpi")
     assert devices.trios(run_of(other)) == devices.trios(None) == []
