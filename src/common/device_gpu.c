@@ -138,9 +138,10 @@ static int count_of(void *library, char *why, size_t size)
 
 /* The library that MPI has loaded, else the newest that has devices: a runtime may be newer than
  * the driver, or of the other maker. */
-static int count(char *why, size_t size)
+static int count(bx_device_end *end, char *why, size_t size)
 {
     size_t used = 0;
+    gpu.end = end;
     for (int pass = 0; pass < 2; pass++)
         for (size_t i = 0; i < sizeof LIBRARIES / sizeof *LIBRARIES; i++) {
             char reason[256];
@@ -165,10 +166,9 @@ static int count(char *why, size_t size)
 
 static void use(int device) { must(gpu.set(device), "SetDevice"); }
 
-static void open_device(int device, bx_device_end *end)
+static void open_device(int device)
 {
     gpu.device = device;
-    gpu.end = end;
     use(gpu.device);
     must(gpu.release(NULL), "Free"); /* the device is set up here, not within a step */
     must(gpu.stream(&gpu.queue, NON_BLOCKING), "StreamCreateWithFlags");

@@ -101,7 +101,7 @@ static int setup(bx_run *run, void **state)
                                          "--bytes: two buffers per NUMA node, and two");
     if (code != BX_OK) return code;
     char why[320];
-    int devices = BX_IS_SIMULATED ? 0 : bx_device_gpu.count(why, sizeof why);
+    int devices = bx_device_count(why, sizeof why);
     /* On each device a buffer of each rank, as ranks copy to those of others. */
     code = bx_device_open(run, "copies", order, ranks_per_device, fmax(1, devices) * bytes);
     if (code != BX_OK) return code;

@@ -167,6 +167,7 @@ int NAME(SetDevice)(int device)
 }
 int NAME(DeviceGetPCIBusId)(char *id, int size, int device)
 {
+    MAY_FAIL(ASKED);
     snprintf(id, (size_t)size, "0000:%02lX:00.0", 1 + device + setting("FAKE_FIRST", 0));
     return 0;
 }

@@ -385,6 +385,8 @@ class Refusals(unittest.TestCase):
         self.refused(line + "Malloc failed: error 2, out of memory$", out, 3)
         out = unit(1, FAKE_FAIL="cudaStreamSynchronize")
         self.refused(line + "StreamSynchronize failed: error 700, as asked for$", out, 3)
+        out = unit(1, FAKE_FAIL="cudaDeviceGetPCIBusId")  # before a device is chosen
+        self.refused(line + "DeviceGetPCIBusId failed: error 700, as asked for$", out, 3)
 
 
 if __name__ == "__main__":
