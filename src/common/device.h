@@ -53,10 +53,12 @@ typedef struct {
     void (*move)(void *to, const int *to_index, const void *from, const int *from_index,
                  size_t count, int words);
     void (*sync)(void);
-    /* The number of the open device; memory of another one, which `release` takes too; a copy
-     * between devices. */
+    /* The number of the open device. */
     int (*number)(void);
-    void *(*alloc_on)(int device, size_t bytes);
+    /* Returns memory of another device, which `release` takes too, and whether copies to it go
+     * directly, not through the host. */
+    void *(*alloc_on)(int device, size_t bytes, bool *direct);
+    /* A copy between devices. */
     void (*copy_peer)(void *to, int to_device, const void *from, int from_device, size_t bytes);
     /* Whether no work is left to do. */
     bool (*idle)(void);

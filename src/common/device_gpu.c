@@ -8,8 +8,8 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { NO_DEVICE = 100, NOT_READY = 600 }; /* errors */
-enum { NON_BLOCKING = 1 };                 /* a stream that does not wait for the default one */
+enum { NO_DEVICE = 100, NOT_READY = 600, ALREADY_ENABLED = 704 }; /* errors */
+enum { NON_BLOCKING = 1 }; /* a stream that does not wait for the default one */
 enum { NAME_BYTES = 256, UUID_BYTES = 16 };
 static const int KIND[] = {[BX_TO_DEVICE] = 1, [BX_TO_HOST] = 2};
 
@@ -33,6 +33,8 @@ enum { CUDA_CLOCK = 13, HIP_CLOCK = 5 };
     X(copy, "MemcpyAsync", "MemcpyAsync", (void *, const void *, size_t, int, void *))             \
     X(peer, "MemcpyPeerAsync", "MemcpyPeerAsync",                                                  \
       (void *, int, const void *, int, size_t, void *))                                            \
+    X(can_access, "DeviceCanAccessPeer", "DeviceCanAccessPeer", (int *, int, int))                 \
+    X(enable, "DeviceEnablePeerAccess", "DeviceEnablePeerAccess", (int, unsigned))                 \
     X(fill, "MemsetAsync", "MemsetAsync", (void *, int, size_t, void *))                           \
     X(attributes, "PointerGetAttributes", "PointerGetAttributes", (void *, const void *))          \
     X(runtime, "RuntimeGetVersion", "RuntimeGetVersion", (int *))                                  \
@@ -252,11 +254,21 @@ static void fill(void *to, int byte, size_t bytes)
 
 static int number(void) { return gpu.device; }
 
-static void *alloc_on(int device, size_t bytes)
+/* Until it is enabled, both libraries copy through the host where a link is. */
+static bool enable(int device)
+{
+    int can = 0, code = 0;
+    must(gpu.can_access(&can, gpu.device, device), "DeviceCanAccessPeer");
+    if (can) code = gpu.enable(device, 0);
+    return can && (code == 0 || code == ALREADY_ENABLED);
+}
+
+static void *alloc_on(int device, size_t bytes, bool *direct)
 {
     use(device);
     void *memory = alloc(bytes);
     use(gpu.device);
+    *direct = enable(device);
     return memory;
 }
 

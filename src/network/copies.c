@@ -22,6 +22,7 @@ typedef struct {
     int nodes, peers; /* places */
     int node[MOST];   /* NUMA nodes; UNBOUND alone: all memory is alike */
     char peer[MOST][BX_DEVICE_TEXT];
+    bool direct[MOST];          /* copies to the peer do not go through the host */
     double rate[METHODS][MOST]; /* B/s, medians; 0: not measured */
 } account;
 
@@ -123,9 +124,10 @@ static int setup(bx_run *run, void **state)
     c->device = bx_device_alloc(c->bytes, "device");
     for (int d = 0; d < devices && c->mine.peers < MOST; d++) {
         if (d == device->number()) continue;
-        device->identify(d, c->mine.peer[c->mine.peers]);
-        c->number[c->mine.peers] = d;
-        c->other[c->mine.peers++] = device->alloc_on(d, c->bytes);
+        int place = c->mine.peers++;
+        device->identify(d, c->mine.peer[place]);
+        c->number[place] = d;
+        c->other[place] = device->alloc_on(d, c->bytes, &c->mine.direct[place]);
     }
     if (bx_run_rank(run) == 0) BX_ALLOC((size_t)bx_run_ranks(run), c->accounts);
     return bx_run_agree(run);
@@ -252,9 +254,10 @@ static void describe(copies *c)
                 bx_json *entry = bx_json_object(rates, NULL);
                 bx_json_text(entry, "method", methods[m].name);
                 bx_json_number(entry, "rate", a->rate[m][place]);
-                if (m == PEER)
+                if (m == PEER) {
                     bx_json_text(entry, "peer", a->peer[place]);
-                else
+                    bx_json_bool(entry, "direct", a->direct[place]);
+                } else
                     bx_json_number(entry, "numa", a->node[place] == UNBOUND ? NAN : a->node[place]);
             }
     }

@@ -7,6 +7,7 @@
  *                 or a seed, at random between the two
  *   FAKE_FIRST    the first device that is visible to this process (0)
  *   FAKE_FREE     bytes that a device has free (2^30)
+ *   FAKE_PEERS    apart: devices reach each other through the host alone; open: MPI has let them
  *   FAKE_FAIL     a function that fails; "driver": there is none
  *
  * It is the compiler of what runs on a device, too, which it has compiled before. */
@@ -35,7 +36,8 @@
 #define FAKE_HIP 0
 #endif
 /* Errors, and types of memory: HIP 5 has others. */
-enum { INVALID = 1, NO_MEMORY = 2, OLD_DRIVER = 35, NO_DEVICE = 100, NOT_READY = 600, ASKED = 700 };
+enum { INVALID = 1, NO_MEMORY = 2, OLD_DRIVER = 35, NO_DEVICE = 100, NO_PEER = 217 };
+enum { NOT_READY = 600, ASKED = 700, ALREADY_ENABLED = 704 };
 enum { OF_HOST = FAKE_HIP == 5 ? 0 : 1, OF_DEVICE = FAKE_HIP == 5 ? 1 : 2 };
 enum { PAGE = 65536, MOST_BUFFERS = 256, MOST_WORK = 4096, UUID = 256 };
 
@@ -66,6 +68,7 @@ static struct {
     } buffers[MOST_BUFFERS];
     int buffer_count;
     size_t used[FAKE_MOST];
+    bool enabled[FAKE_MOST][FAKE_MOST]; /* a device may reach another */
     work queue[MOST_WORK];
     int queued;
     uint64_t random;
@@ -78,6 +81,10 @@ static long setting(const char *name, long usual)
 static bool fails(const char *function)
 {
     return getenv("FAKE_FAIL") && strcmp(getenv("FAKE_FAIL"), function) == 0;
+}
+static bool peers_are(const char *how)
+{
+    return getenv("FAKE_PEERS") && strcmp(getenv("FAKE_PEERS"), how) == 0;
 }
 #define MAY_FAIL(error)                                                                            \
     if (fails(__func__)) return error
@@ -268,11 +275,27 @@ int NAME(MemcpyAsync)(void *to, const void *from, size_t bytes, int kind, void *
     queue((work){.to = to, .from = from, .bytes = bytes});
     return 0;
 }
+int NAME(DeviceCanAccessPeer)(int *can, int device, int other)
+{
+    *can = device != other && !peers_are("apart");
+    return 0;
+}
+int NAME(DeviceEnablePeerAccess)(int other, unsigned flags)
+{
+    if (other == fake.device || flags != 0) return INVALID;
+    if (peers_are("apart")) return NO_PEER;
+    if (peers_are("open") || fake.enabled[fake.device][other]) return ALREADY_ENABLED;
+    fake.enabled[fake.device][other] = true;
+    return 0;
+}
+/* Devices that could reach each other must: a real runtime copies through the host. */
 int NAME(MemcpyPeerAsync)(void *to, int to_device, const void *from, int from_device, size_t bytes,
                           void *stream)
 {
+    int other = to_device == fake.device ? from_device : to_device;
     if (!device_holds(to_device, to, bytes) || !device_holds(from_device, from, bytes))
         return INVALID;
+    if (!fake.enabled[fake.device][other] && !getenv("FAKE_PEERS")) return NO_PEER;
     queue((work){.to = to, .from = from, .bytes = bytes});
     return 0;
 }

@@ -276,6 +276,17 @@ class Copies(unittest.TestCase):
                     self.assertNotIn(each["id"], peers)
                     self.assertTrue(all(rate["rate"] > 0 for rate in each["rates"]))
 
+    def test_who_is_reached_directly(self):
+        """The fake runtime copies only between devices that were enabled, or are apart."""
+        for peers, direct in ((None, True), ("open", True), ("apart", False)):
+            for runtime in ("cuda", "hip"):
+                how = {"FAKE_PEERS": peers} if peers else {}
+                out = copies(2, "--method", "peer", "--bytes", "8192", runtime=runtime, **how)
+                with self.subTest(peers=peers, runtime=runtime):
+                    self.assertEqual(out.code, 0, out.stdout + out.stderr)
+                    rates = [r for each in out.result["details"]["copies"] for r in each["rates"]]
+                    self.assertEqual([rate["direct"] for rate in rates], [direct] * 2)
+
     def test_rate_is_that_of_the_slowest(self):
         out = copies(3, "--bytes", "100000", "--repeats", "3", aware=False)
         for entry in out.result["results"]:
