@@ -8,7 +8,7 @@
 
 typedef enum { BX_TO_DEVICE, BX_TO_HOST } bx_way;
 
-enum { BX_DEVICE_TEXT = 160, BX_DEVICES_MOST = 16 }; /* devices that a rank chooses from */
+enum { BX_DEVICE_TEXT = 160, BX_DEVICES_MOST = 64 }; /* devices that a rank chooses from */
 
 /* What a device is. */
 typedef struct {

@@ -95,6 +95,11 @@ class Unit(unittest.TestCase):
                 number = 1 + rank["rank"] % 2
                 self.assertEqual(rank["id"], f"0000:0{number}:00.0/{16 * f'0{number}'}")
 
+    def test_each_rank_of_many_has_a_device(self):
+        """17: hosts with as many devices are in use."""
+        devices = self.devices(unit(17, most=1, FAKE_DEVICES="20"))
+        self.assertEqual(len({rank["id"] for rank in devices["ranks"]}), 17)
+
     def test_nearest_devices(self):
         """Each rank takes the device at its CPU; the adapter is that below the same switch."""
         cpus = sorted(os.sched_getaffinity(0))[:2]
