@@ -237,8 +237,8 @@ static bool is_kept_by_ucx(const char *kind, char *says, size_t size)
     const char *transports = getenv("UCX_TLS");
     if (!transports || !dlopen("libucp.so.0", RTLD_NOW | RTLD_NOLOAD)) return false;
     snprintf(says, size, "UCX_TLS is %s, without %s", transports, kind);
-    return transports[0] != '^' && bx_text_index("all", transports, ",") < 0 &&
-           !strstr(transports, kind);
+    bool named = strstr(transports, kind);
+    return transports[0] == '^' ? named : !named && bx_text_index("all", transports, ",") < 0;
 }
 
 /* Writes what MPI says to `says`. */

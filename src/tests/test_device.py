@@ -373,11 +373,15 @@ class Refusals(unittest.TestCase):
         self.refused(
             line + r"MPIX_Query_hip_support\(\) is 0$", unit(1, runtime="hip", AWARE_SAYS="no")
         )
-        if "libucp.so.0" in unit(1, LD_DEBUG="files").stderr:  # Debian's MPICH has it
-            self.refused(line + "UCX_TLS is self,sm, without cuda$", unit(1, UCX_TLS="self,sm"))
-            self.assertEqual(unit(1, UCX_TLS="^ib").code, 0)
-        else:
+        ucx = "" if "libucp.so.0" in unit(1, LD_DEBUG="files").stderr else "ucx"
+        if ucx:
             self.assertEqual(unit(1, UCX_TLS="self,sm").code, 0)
+        for off in ("self,sm", "^cuda", "^cuda_copy,cuda_ipc"):
+            says = f"UCX_TLS is {re.escape(off)}, without cuda$"
+            self.refused(line + says, unit(1, loaded=ucx, UCX_TLS=off))
+        for allowed in ("^ib", "self,sm,cuda_copy", "all"):
+            self.assertEqual(unit(1, loaded=ucx, UCX_TLS=allowed).code, 0)
+        self.assertEqual(unit(1, runtime="hip", loaded=ucx, UCX_TLS="^cuda").code, 0)
         first = "MVAPICH takes the first device before a kernel can choose; let each rank see one$"
         self.refused(line + first, unit(1, AWARE_SAYS="mvapich"))
         self.assertEqual(unit(1, AWARE_SAYS="mvapich", FAKE_DEVICES="1").code, 0)
