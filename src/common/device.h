@@ -56,8 +56,9 @@ typedef struct {
     /* The number of the open device. */
     int (*number)(void);
     /* Returns memory of another device, which `release` takes too, and whether copies to it go
-     * directly, not through the host. */
-    void *(*alloc_on)(int device, size_t bytes, bool *direct);
+     * directly, not through the host; NULL where that device refuses, with the reason in why[size].
+     */
+    void *(*alloc_on)(int device, size_t bytes, bool *direct, char *why, size_t size);
     /* A copy between devices. */
     void (*copy_peer)(void *to, int to_device, const void *from, int from_device, size_t bytes);
     /* Whether no work is left to do. */

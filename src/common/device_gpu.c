@@ -263,13 +263,19 @@ static bool enable(int device)
     return can && (code == 0 || code == ALREADY_ENABLED);
 }
 
-static void *alloc_on(int device, size_t bytes, bool *direct)
+/* A device in exclusive mode refuses a second process: CUDA 12 when it is set, 11 when memory is
+ * allocated. */
+static void *alloc_on(int device, size_t bytes, bool *direct, char *why, size_t size)
 {
-    use(device);
-    void *memory = alloc(bytes);
+    void *memory = NULL;
+    int code = gpu.set(device);
+    if (code == 0) code = gpu.alloc(&memory, bytes);
     use(gpu.device);
-    *direct = enable(device);
-    return memory;
+    if (code == 0)
+        *direct = enable(device);
+    else
+        snprintf(why, size, "error %d, %s", code, gpu.text(code));
+    return code == 0 ? memory : NULL;
 }
 
 static void copy_peer(void *to, int to_device, const void *from, int from_device, size_t bytes)

@@ -8,6 +8,7 @@
  *   FAKE_FIRST    the first device that is visible to this process (0)
  *   FAKE_FREE     bytes that a device has free (2^30)
  *   FAKE_PEERS    apart: devices reach each other through the host alone; open: MPI has let them
+ *   FAKE_TAKEN    a device that refuses processes which have another one
  *   FAKE_FAIL     a function that fails; "driver": there is none
  *
  * It is the compiler of what runs on a device, too, which it has compiled before. */
@@ -37,7 +38,7 @@
 #endif
 /* Errors, and types of memory: HIP 5 has others. */
 enum { INVALID = 1, NO_MEMORY = 2, OLD_DRIVER = 35, NO_DEVICE = 100, NO_PEER = 217 };
-enum { NOT_READY = 600, ASKED = 700, ALREADY_ENABLED = 704 };
+enum { UNAVAILABLE = 46, NOT_READY = 600, ASKED = 700, ALREADY_ENABLED = 704 };
 enum { OF_HOST = FAKE_HIP == 5 ? 0 : 1, OF_DEVICE = FAKE_HIP == 5 ? 1 : 2 };
 enum { PAGE = 65536, MOST_BUFFERS = 256, MOST_WORK = 4096, UUID = 256 };
 
@@ -61,7 +62,8 @@ static const struct {
 #include "device_move.h"
 
 static struct {
-    int device;
+    int device, first;
+    bool begun;
     struct {
         uintptr_t first;
         size_t bytes;
@@ -169,7 +171,10 @@ int NAME(GetDeviceCount)(int *count)
 int NAME(SetDevice)(int device)
 {
     if (device < 0 || device >= setting("FAKE_DEVICES", 2)) return INVALID;
+    if (!fake.begun) fake.first = device;
+    if (device != fake.first && device == setting("FAKE_TAKEN", -1)) return UNAVAILABLE;
     fake.device = device;
+    fake.begun = true;
     return 0;
 }
 int NAME(DeviceGetPCIBusId)(char *id, int size, int device)

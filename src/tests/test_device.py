@@ -270,7 +270,8 @@ class Copies(unittest.TestCase):
             out = copies(ranks, "--bytes", "100000", "--repeats", "2", aware=False, **known)
             with self.subTest(ranks=ranks, **known):
                 self.assertEqual(out.code, 0, out.stdout + out.stderr)
-                alone = {"peer": "a rank sees one device alone"} if devices == "1" else {}
+                alone = {"peer": "a rank sees one device alone, or all others refuse it"}
+                alone = alone if devices == "1" else {}
                 self.assertEqual(inapplicable(out), alone)
                 self.assertEqual(misfit(out), "")
                 listed = out.result["details"]["copies"]
@@ -291,6 +292,23 @@ class Copies(unittest.TestCase):
                     self.assertEqual(out.code, 0, out.stdout + out.stderr)
                     rates = [r for each in out.result["details"]["copies"] for r in each["rates"]]
                     self.assertEqual([rate["direct"] for rate in rates], [direct] * 2)
+
+    def test_a_device_that_refuses_is_no_peer(self):
+        """Of rank 1: it begins on the second device."""
+        for runtime, devices in (("cuda", "3"), ("hip", "2")):
+            how = {"runtime": runtime, "FAKE_DEVICES": devices, "FAKE_TAKEN": "0"}
+            out = copies(2, "--bytes", "8192", "--repeats", "1", **how)
+            with self.subTest(**how):
+                self.assertEqual(out.code, 0, out.stdout + out.stderr)
+                alone = "a rank sees one device alone, or all others refuse it"
+                self.assertEqual(inapplicable(out), {} if devices == "3" else {"peer": alone})
+                first, second = out.result["details"]["copies"]
+                self.assertEqual(first["refused"], [])
+                reason = "error 46, as asked for"
+                self.assertEqual(second["refused"], [{"peer": first["id"], "reason": reason}])
+                peers = {rate["peer"] for rate in second["rates"] if "peer" in rate}
+                self.assertEqual(len(peers), int(devices) - 2)
+                self.assertNotIn(first["id"], peers)
 
     def test_rate_is_that_of_the_slowest(self):
         out = copies(3, "--bytes", "100000", "--repeats", "3", aware=False)
