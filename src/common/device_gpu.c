@@ -324,22 +324,38 @@ static void *open_compiler(void)
     return library;
 }
 
+/* The first line of the compiler's log; the number of the error where there is none. */
+static void report_log(void *program, int failed, char *why, size_t size)
+{
+    size_t bytes = 0;
+    bool logged = program && gpu.log_size(program, &bytes) == 0 && bytes > 1;
+    char *log = bx_memory_alloc(bytes + 1, 1);
+    if (logged && gpu.log(program, log) == 0)
+        snprintf(why, size, "bx_move does not compile: %.*s", (int)strcspn(log, "\n"), log);
+    else
+        snprintf(why, size, "bx_move does not compile: error %d", failed);
+    free(log);
+}
+
 static bool open_move(char *why, size_t size)
 {
-    const char *missing = NULL, *prefix = gpu.hip ? "hiprtc" : "nvrtc";
-    void *library = open_compiler(), *program, *module;
-    snprintf(why, size, "no compiler is found: lib%s, of the version of %s", prefix, gpu.library);
+    const char *missing = NULL, *name = gpu.hip ? "libhiprtc" : "libnvrtc", *prefix = name + 3;
+    void *library = open_compiler(), *program = NULL, *module;
+    snprintf(why, size, "no compiler is found: %s, of the version of %s", name, gpu.library);
     if (!library) return false;
     COMPILER(RESOLVE)
-    prefix = gpu.hip ? "hip" : "cu";
-    library = dlopen(gpu.hip ? gpu.library : "libcuda.so.1", RTLD_NOW);
-    if (library) {
+    if (!missing) {
+        name = gpu.hip ? gpu.library : "libcuda.so.1";
+        prefix = gpu.hip ? "hip" : "cu";
+        library = dlopen(name, RTLD_NOW);
+        snprintf(why, size, "%s is not found", name);
+        if (!library) return false;
         DRIVER(RESOLVE)
     }
-    snprintf(why, size, "%s", missing ? missing : "libcuda.so.1 is not found");
-    if (missing || !library) return false;
+    if (missing) snprintf(why, size, "%s has no function %s", name, missing);
+    if (missing) return false;
     int major = 0, minor = 0;
-    char target[32], log[200] = "";
+    char target[32];
     const char *const options[] = {target};
     if (!gpu.hip) { /* HIP's compiler knows the device */
         must(gpu.attribute(&major, MAJOR, gpu.device), "DeviceGetAttribute");
@@ -347,11 +363,10 @@ static bool open_move(char *why, size_t size)
     }
     snprintf(target, sizeof target, "--gpu-architecture=sm_%d%d", major, minor);
     size_t bytes = 0;
-    if (gpu.create(&program, SOURCE, "bx_move", 0, NULL, NULL) != 0 ||
-        gpu.compile(program, !gpu.hip, options) != 0) {
-        if (gpu.log_size(program, &bytes) == 0 && bytes < sizeof log) gpu.log(program, log);
-        log[strcspn(log, "\n")] = '\0';
-        snprintf(why, size, "bx_move does not compile: %s", log);
+    int failed = gpu.create(&program, SOURCE, "bx_move", 0, NULL, NULL);
+    if (failed == 0) failed = gpu.compile(program, !gpu.hip, options);
+    if (failed != 0) {
+        report_log(program, failed, why, size);
         return false;
     }
     must(gpu.code_size(program, &bytes), "the size of what is compiled");

@@ -40,7 +40,7 @@
 enum { INVALID = 1, NO_MEMORY = 2, OLD_DRIVER = 35, NO_DEVICE = 100, NO_PEER = 217 };
 enum { UNAVAILABLE = 46, NOT_READY = 600, ASKED = 700, ALREADY_ENABLED = 704 };
 enum { OF_HOST = FAKE_HIP == 5 ? 0 : 1, OF_DEVICE = FAKE_HIP == 5 ? 1 : 2 };
-enum { PAGE = 65536, MOST_BUFFERS = 256, MOST_WORK = 4096, UUID = 256 };
+enum { PAGE = 65536, MOST_BUFFERS = 256, MOST_WORK = 4096, UUID = 256, LOG = 700 };
 
 typedef struct {
     void *to;
@@ -323,6 +323,7 @@ int NAME(PointerGetAttributes)(void *attributes, const void *memory)
 int COMPILER(CreateProgram)(void **program, const char *source, const char *name, int headers,
                             const char *const *texts, const char *const *names)
 {
+    MAY_FAIL(1);
     *program = (void *)source;
     return 0;
 }
@@ -334,13 +335,14 @@ int COMPILER(CompileProgram)(void *program, int count, const char *const *option
 }
 int COMPILER(GetProgramLogSize)(void *program, size_t *size)
 {
-    *size = 20;
-    return 0;
+    *size = LOG;
+    return program ? 0 : 4;
 }
+/* Its second line is long. */
 int COMPILER(GetProgramLog)(void *program, char *log)
 {
-    strcpy(log, "error: as asked for");
-    return 0;
+    snprintf(log, LOG, "error: as asked for\n%*s", LOG / 2, "^");
+    return program ? 0 : 4;
 }
 int CODE(Size)(void *program, size_t *size)
 {

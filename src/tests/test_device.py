@@ -15,7 +15,7 @@ from pathlib import Path
 
 import kernel_run
 import test_launches
-from fake_device import ORDERS, launch
+from fake_device import FOLDER, ORDERS, launch
 from kernel_run import Outcome, assert_refused, built, inapplicable, long, misfit
 
 PATTERNS = UNIT = ""
@@ -411,11 +411,26 @@ class Refusals(unittest.TestCase):
         kernel, small = KERNELS["bisection-transpose"], ("--grid", "6,5,4", "--transpose-only")
         for line, arguments, failing in (
             ("bx_move does not compile: error: as asked for$", small, "nvrtcCompileProgram"),
+            ("bx_move does not compile: error 1$", small, "nvrtcCreateProgram"),
             ("only with --transpose-only, as FFTs take memory of the host$", small[:2], ""),
             ("without --published, whose copies the host makes$", (*small, "--published"), ""),
         ):
             out = launch(kernel, 2, "--buffers", "device", *arguments, FAKE_FAIL=failing)
             self.refused("bisection-transpose: --buffers device: .*" + line, out)
+
+    def test_compilers_that_lack_something(self):
+        kernel, small = KERNELS["bisection-transpose"], ("--grid", "6,5,4", "--transpose-only")
+        fake, other = FOLDER / "cuda/libcudart.so.12", FOLDER / "libaware.so"
+        for compiler, driver, line in (
+            (other, fake, "libnvrtc has no function GetCUBIN"),
+            (fake, other, "libcuda.so.1 has no function LaunchKernel"),
+        ):
+            with tempfile.TemporaryDirectory() as folder:
+                for name, file in (("nvrtc.so.12", compiler), ("cuda.so.1", driver)):
+                    Path(folder, f"lib{name}").symlink_to(file)
+                Path(folder, fake.name).symlink_to(fake)
+                out = launch(kernel, 1, "--buffers", "staged", *small, runtime=folder)
+                self.refused(rf"--buffers staged: rank 0 on host \S+: {line}$", out)
 
     def test_calls_that_fail(self):
         line = r"bisection-unit: rank 0 on host \S+: libcudart.so.12: "
