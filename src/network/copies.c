@@ -214,7 +214,6 @@ static void inspect(void *state, size_t method, size_t point, bx_verification *v
     copies *c = state;
     const bx_device *device = bx_device_get();
     double wrong = 0;
-    bx_verification_check(verification, "work left on the device", !device->idle(), 0, "queues");
     for (int place = 0; place < places(c, method); place++) {
         const uint64_t *arrived = c->arrived;
         memset(c->arrived, 0x55, c->bytes);
