@@ -249,8 +249,8 @@ static void verify(void *state, size_t method, size_t point, bx_verification *ve
 
 /* ---- the result ---- */
 
-/* A list in details.copies: of each rank its device, and of each method the rates (B/s) by NUMA
- * node (null: one memory) or peer. */
+/* A list in details.copies: of each rank its device, of each method the rates (B/s) by NUMA node
+ * (null: one memory) or peer, and the devices that refuse it. */
 static void describe(copies *c)
 {
     bx_json *list = bx_json_array(c->details, "copies");
