@@ -394,9 +394,9 @@ bool bx_resources_fits(const bx_run *run, double claimed, double bytes, double *
  * message.  Returns as bx_run_agree.  Collective, once. */
 int bx_resources_claim_time(bx_run *run, double setup_seconds, double round_seconds,
                             const char *sized_by);
-/* Takes memory of twice the last cache's size for bx_cold_sweep.  Refuses --cold with BX_RESOURCES
- * where a node has not so much, or does not tell the size; with BX_USAGE where messages lie in a
- * device.  Returns as bx_run_agree.  Collective. */
+/* Takes memory of twice the last cache's size for bx_cold_sweep, and notes where that is assumed.
+ * Refuses --cold with BX_RESOURCES where a node has not so much; with BX_USAGE where messages lie
+ * in a device.  Returns as bx_run_agree.  Collective. */
 int bx_cold_open(bx_run *run);
 /* Writes to all of it: then no cache has anything else.  Nothing without bx_cold_open.  Local. */
 void bx_cold_sweep(void);

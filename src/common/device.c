@@ -174,6 +174,13 @@ static int choose(const bx_run *run, int ranks, int self, int devices)
     return own;
 }
 
+int bx_device_count(char *why, size_t size)
+{
+    if (!BX_IS_SIMULATED) return bx_device_gpu.count(end_launch, why, size);
+    snprintf(why, size, "no device is simulated");
+    return 0;
+}
+
 int bx_device_open(bx_run *run, const char *option, const char *order, int64_t most_ranks,
                    double bytes)
 {
@@ -182,8 +189,7 @@ int bx_device_open(bx_run *run, const char *option, const char *order, int64_t m
     gethostname(device.host, sizeof device.host - 1);
     PMPI_Comm_rank(run->host, &self);
     PMPI_Comm_size(run->host, &count);
-    int devices = BX_IS_SIMULATED ? 0 : bx_device_gpu.count(why, sizeof why);
-    if (BX_IS_SIMULATED) snprintf(why, sizeof why, "no device is simulated");
+    int devices = bx_device_count(why, sizeof why);
     if (devices == 0)
         bx_run_refuse(run, BX_USAGE, "%s: rank %d on host %s: %s", option, run->rank, device.host,
                       why);
@@ -197,7 +203,7 @@ int bx_device_open(bx_run *run, const char *option, const char *order, int64_t m
     device.open = &bx_device_gpu;
     device.visible = devices;
     if (!order) number = choose(run, count, self, devices);
-    device.open->open(number, end_launch);
+    device.open->open(number);
     device.open->describe(&device.facts);
     bx_device_locate(&device.facts);
     seat own = {.bytes = bytes, .rank = run->rank}, *seats;
@@ -231,8 +237,8 @@ static bool is_kept_by_ucx(const char *kind, char *says, size_t size)
     const char *transports = getenv("UCX_TLS");
     if (!transports || !dlopen("libucp.so.0", RTLD_NOW | RTLD_NOLOAD)) return false;
     snprintf(says, size, "UCX_TLS is %s, without %s", transports, kind);
-    return transports[0] != '^' && bx_text_index("all", transports, ",") < 0 &&
-           !strstr(transports, kind);
+    bool named = strstr(transports, kind);
+    return transports[0] == '^' ? named : !named && bx_text_index("all", transports, ",") < 0;
 }
 
 /* Writes what MPI says to `says`. */

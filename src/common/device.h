@@ -8,7 +8,7 @@
 
 typedef enum { BX_TO_DEVICE, BX_TO_HOST } bx_way;
 
-enum { BX_DEVICE_TEXT = 160, BX_DEVICES_MOST = 16 }; /* devices that a rank chooses from */
+enum { BX_DEVICE_TEXT = 160, BX_DEVICES_MOST = 64 }; /* devices that a rank chooses from */
 
 /* What a device is. */
 typedef struct {
@@ -28,13 +28,13 @@ typedef __attribute__((format(printf, 1, 2))) void bx_device_end(const char *for
 /* The functions of a back end.  All are local.  A call that fails ends the launch with the
  * library's own reason. */
 typedef struct {
-    /* Finds a library that has devices.  Returns how many it has; 0 with the reason in why[size].
-     */
-    int (*count)(char *why, size_t size);
+    /* Finds a library that has devices; `end` is what calls that fail end the launch by.  Returns
+     * how many devices it has; 0 with the reason in why[size].  Comes first. */
+    int (*count)(bx_device_end *end, char *why, size_t size);
     /* Writes id[BX_DEVICE_TEXT] of a device, as bx_device_facts has it. */
     void (*identify)(int device, char *id);
-    /* Makes a device the one of this rank, and `end` what calls that fail end the launch by. */
-    void (*open)(int device, bx_device_end *end);
+    /* Makes a device the one of this rank. */
+    void (*open)(int device);
     /* All but where the device is. */
     void (*describe)(bx_device_facts *facts);
     double (*free_memory)(void);
@@ -53,10 +53,13 @@ typedef struct {
     void (*move)(void *to, const int *to_index, const void *from, const int *from_index,
                  size_t count, int words);
     void (*sync)(void);
-    /* The number of the open device; memory of another one, which `release` takes too; a copy
-     * between devices. */
+    /* The number of the open device. */
     int (*number)(void);
-    void *(*alloc_on)(int device, size_t bytes);
+    /* Returns memory of another device, which `release` takes too, and whether copies to it go
+     * directly, not through the host; NULL where that device refuses, with the reason in why[size].
+     */
+    void *(*alloc_on)(int device, size_t bytes, bool *direct, char *why, size_t size);
+    /* A copy between devices. */
     void (*copy_peer)(void *to, int to_device, const void *from, int from_device, size_t bytes);
     /* Whether no work is left to do. */
     bool (*idle)(void);
@@ -67,6 +70,8 @@ typedef struct {
 /* CUDA 11 to 13, or HIP 5 to 7, by the runtime library that is found when a launch asks for it. */
 extern const bx_device bx_device_gpu;
 
+/* Returns how many devices this rank sees; 0 with the reason in why[size].  Local. */
+int bx_device_count(char *why, size_t size);
 /* Gives each rank a device of its host: of those that it sees the number that `order` has for it,
  * "0,2" for ranks of the host in turn; the nearest if `order` is NULL, so that devices have as many
  * ranks, or one more.  Refuses with BX_USAGE, in a line that begins with

@@ -8,8 +8,8 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { NO_DEVICE = 100, NOT_READY = 600 }; /* errors */
-enum { NON_BLOCKING = 1 };                 /* a stream that does not wait for the default one */
+enum { NO_DEVICE = 100, NOT_READY = 600, ALREADY_ENABLED = 704 }; /* errors */
+enum { NON_BLOCKING = 1 }; /* a stream that does not wait for the default one */
 enum { NAME_BYTES = 256, UUID_BYTES = 16 };
 static const int KIND[] = {[BX_TO_DEVICE] = 1, [BX_TO_HOST] = 2};
 
@@ -33,6 +33,8 @@ enum { CUDA_CLOCK = 13, HIP_CLOCK = 5 };
     X(copy, "MemcpyAsync", "MemcpyAsync", (void *, const void *, size_t, int, void *))             \
     X(peer, "MemcpyPeerAsync", "MemcpyPeerAsync",                                                  \
       (void *, int, const void *, int, size_t, void *))                                            \
+    X(can_access, "DeviceCanAccessPeer", "DeviceCanAccessPeer", (int *, int, int))                 \
+    X(enable, "DeviceEnablePeerAccess", "DeviceEnablePeerAccess", (int, unsigned))                 \
     X(fill, "MemsetAsync", "MemsetAsync", (void *, int, size_t, void *))                           \
     X(attributes, "PointerGetAttributes", "PointerGetAttributes", (void *, const void *))          \
     X(runtime, "RuntimeGetVersion", "RuntimeGetVersion", (int *))                                  \
@@ -138,9 +140,10 @@ static int count_of(void *library, char *why, size_t size)
 
 /* The library that MPI has loaded, else the newest that has devices: a runtime may be newer than
  * the driver, or of the other maker. */
-static int count(char *why, size_t size)
+static int count(bx_device_end *end, char *why, size_t size)
 {
     size_t used = 0;
+    gpu.end = end;
     for (int pass = 0; pass < 2; pass++)
         for (size_t i = 0; i < sizeof LIBRARIES / sizeof *LIBRARIES; i++) {
             char reason[256];
@@ -165,10 +168,9 @@ static int count(char *why, size_t size)
 
 static void use(int device) { must(gpu.set(device), "SetDevice"); }
 
-static void open_device(int device, bx_device_end *end)
+static void open_device(int device)
 {
     gpu.device = device;
-    gpu.end = end;
     use(gpu.device);
     must(gpu.release(NULL), "Free"); /* the device is set up here, not within a step */
     must(gpu.stream(&gpu.queue, NON_BLOCKING), "StreamCreateWithFlags");
@@ -252,12 +254,28 @@ static void fill(void *to, int byte, size_t bytes)
 
 static int number(void) { return gpu.device; }
 
-static void *alloc_on(int device, size_t bytes)
+/* Until it is enabled, both libraries copy through the host where a link is. */
+static bool enable(int device)
 {
-    use(device);
-    void *memory = alloc(bytes);
+    int can = 0, code = 0;
+    must(gpu.can_access(&can, gpu.device, device), "DeviceCanAccessPeer");
+    if (can) code = gpu.enable(device, 0);
+    return can && (code == 0 || code == ALREADY_ENABLED);
+}
+
+/* A device in exclusive mode refuses a second process: CUDA 12 when it is set, 11 when memory is
+ * allocated. */
+static void *alloc_on(int device, size_t bytes, bool *direct, char *why, size_t size)
+{
+    void *memory = NULL;
+    int code = gpu.set(device);
+    if (code == 0) code = gpu.alloc(&memory, bytes);
     use(gpu.device);
-    return memory;
+    if (code == 0)
+        *direct = enable(device);
+    else
+        snprintf(why, size, "error %d, %s", code, gpu.text(code));
+    return code == 0 ? memory : NULL;
 }
 
 static void copy_peer(void *to, int to_device, const void *from, int from_device, size_t bytes)
@@ -306,22 +324,38 @@ static void *open_compiler(void)
     return library;
 }
 
+/* The first line of the compiler's log; the number of the error where there is none. */
+static void report_log(void *program, int failed, char *why, size_t size)
+{
+    size_t bytes = 0;
+    bool logged = program && gpu.log_size(program, &bytes) == 0 && bytes > 1;
+    char *log = bx_memory_alloc(bytes + 1, 1);
+    if (logged && gpu.log(program, log) == 0)
+        snprintf(why, size, "bx_move does not compile: %.*s", (int)strcspn(log, "\n"), log);
+    else
+        snprintf(why, size, "bx_move does not compile: error %d", failed);
+    free(log);
+}
+
 static bool open_move(char *why, size_t size)
 {
-    const char *missing = NULL, *prefix = gpu.hip ? "hiprtc" : "nvrtc";
-    void *library = open_compiler(), *program, *module;
-    snprintf(why, size, "no compiler is found: lib%s, of the version of %s", prefix, gpu.library);
+    const char *missing = NULL, *name = gpu.hip ? "libhiprtc" : "libnvrtc", *prefix = name + 3;
+    void *library = open_compiler(), *program = NULL, *module;
+    snprintf(why, size, "no compiler is found: %s, of the version of %s", name, gpu.library);
     if (!library) return false;
     COMPILER(RESOLVE)
-    prefix = gpu.hip ? "hip" : "cu";
-    library = dlopen(gpu.hip ? gpu.library : "libcuda.so.1", RTLD_NOW);
-    if (library) {
+    if (!missing) {
+        name = gpu.hip ? gpu.library : "libcuda.so.1";
+        prefix = gpu.hip ? "hip" : "cu";
+        library = dlopen(name, RTLD_NOW);
+        snprintf(why, size, "%s is not found", name);
+        if (!library) return false;
         DRIVER(RESOLVE)
     }
-    snprintf(why, size, "%s", missing ? missing : "libcuda.so.1 is not found");
-    if (missing || !library) return false;
+    if (missing) snprintf(why, size, "%s has no function %s", name, missing);
+    if (missing) return false;
     int major = 0, minor = 0;
-    char target[32], log[200] = "";
+    char target[32];
     const char *const options[] = {target};
     if (!gpu.hip) { /* HIP's compiler knows the device */
         must(gpu.attribute(&major, MAJOR, gpu.device), "DeviceGetAttribute");
@@ -329,11 +363,10 @@ static bool open_move(char *why, size_t size)
     }
     snprintf(target, sizeof target, "--gpu-architecture=sm_%d%d", major, minor);
     size_t bytes = 0;
-    if (gpu.create(&program, SOURCE, "bx_move", 0, NULL, NULL) != 0 ||
-        gpu.compile(program, !gpu.hip, options) != 0) {
-        if (gpu.log_size(program, &bytes) == 0 && bytes < sizeof log) gpu.log(program, log);
-        log[strcspn(log, "\n")] = '\0';
-        snprintf(why, size, "bx_move does not compile: %s", log);
+    int failed = gpu.create(&program, SOURCE, "bx_move", 0, NULL, NULL);
+    if (failed == 0) failed = gpu.compile(program, !gpu.hip, options);
+    if (failed != 0) {
+        report_log(program, failed, why, size);
         return false;
     }
     must(gpu.code_size(program, &bytes), "the size of what is compiled");

@@ -135,9 +135,9 @@ static double load_alltoall(bx_party *party)
 {
     int words = block_words(party->size);
     size_t all = (size_t)party->size * (size_t)words;
-    uint64_t *made = bx_congestion_host(party, party->sent);
+    uint64_t *blocks = bx_congestion_host(party, party->sent);
     for (int other = 0; other < party->size; other++)
-        made[(size_t)other * (size_t)words] = bx_congestion_word(party, party->rank, other, 0);
+        blocks[(size_t)other * (size_t)words] = bx_congestion_word(party, party->rank, other, 0);
     party->leave(party, party->sent, all);
     MPI_Alltoall(party->sent, words, MPI_UINT64_T, party->received, words, MPI_UINT64_T,
                  party->comm);

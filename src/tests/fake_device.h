@@ -5,8 +5,8 @@
 #include <stdint.h>
 
 #define FAKE_BASE ((uintptr_t)0x200000000000) /* of 47 bits */
-#define FAKE_SPAN ((uintptr_t)1 << 40)        /* of a device */
-#define FAKE_MOST 8                           /* devices */
+#define FAKE_SPAN ((uintptr_t)1 << 37)        /* of a device */
+#define FAKE_MOST 64                          /* devices */
 #define FAKE_DISTANCE ((uintptr_t)0x100000000000)
 
 /* The device that memory belongs to; -1: none. */

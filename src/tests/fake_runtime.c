@@ -7,6 +7,8 @@
  *                 or a seed, at random between the two
  *   FAKE_FIRST    the first device that is visible to this process (0)
  *   FAKE_FREE     bytes that a device has free (2^30)
+ *   FAKE_PEERS    apart: devices reach each other through the host alone; open: MPI has let them
+ *   FAKE_TAKEN    a device that refuses processes which have another one
  *   FAKE_FAIL     a function that fails; "driver": there is none
  *
  * It is the compiler of what runs on a device, too, which it has compiled before. */
@@ -35,9 +37,10 @@
 #define FAKE_HIP 0
 #endif
 /* Errors, and types of memory: HIP 5 has others. */
-enum { INVALID = 1, NO_MEMORY = 2, OLD_DRIVER = 35, NO_DEVICE = 100, NOT_READY = 600, ASKED = 700 };
+enum { INVALID = 1, NO_MEMORY = 2, OLD_DRIVER = 35, NO_DEVICE = 100, NO_PEER = 217 };
+enum { UNAVAILABLE = 46, NOT_READY = 600, ASKED = 700, ALREADY_ENABLED = 704 };
 enum { OF_HOST = FAKE_HIP == 5 ? 0 : 1, OF_DEVICE = FAKE_HIP == 5 ? 1 : 2 };
-enum { PAGE = 65536, MOST_BUFFERS = 256, MOST_WORK = 4096, UUID = 256 };
+enum { PAGE = 65536, MOST_BUFFERS = 256, MOST_WORK = 4096, UUID = 256, LOG = 700 };
 
 typedef struct {
     void *to;
@@ -59,13 +62,15 @@ static const struct {
 #include "device_move.h"
 
 static struct {
-    int device;
+    int device, first;
+    bool begun;
     struct {
         uintptr_t first;
         size_t bytes;
     } buffers[MOST_BUFFERS];
     int buffer_count;
     size_t used[FAKE_MOST];
+    bool enabled[FAKE_MOST][FAKE_MOST]; /* a device may reach another */
     work queue[MOST_WORK];
     int queued;
     uint64_t random;
@@ -78,6 +83,10 @@ static long setting(const char *name, long usual)
 static bool fails(const char *function)
 {
     return getenv("FAKE_FAIL") && strcmp(getenv("FAKE_FAIL"), function) == 0;
+}
+static bool peers_are(const char *how)
+{
+    return getenv("FAKE_PEERS") && strcmp(getenv("FAKE_PEERS"), how) == 0;
 }
 #define MAY_FAIL(error)                                                                            \
     if (fails(__func__)) return error
@@ -162,11 +171,15 @@ int NAME(GetDeviceCount)(int *count)
 int NAME(SetDevice)(int device)
 {
     if (device < 0 || device >= setting("FAKE_DEVICES", 2)) return INVALID;
+    if (!fake.begun) fake.first = device;
+    if (device != fake.first && device == setting("FAKE_TAKEN", -1)) return UNAVAILABLE;
     fake.device = device;
+    fake.begun = true;
     return 0;
 }
 int NAME(DeviceGetPCIBusId)(char *id, int size, int device)
 {
+    MAY_FAIL(ASKED);
     snprintf(id, (size_t)size, "0000:%02lX:00.0", 1 + device + setting("FAKE_FIRST", 0));
     return 0;
 }
@@ -267,11 +280,27 @@ int NAME(MemcpyAsync)(void *to, const void *from, size_t bytes, int kind, void *
     queue((work){.to = to, .from = from, .bytes = bytes});
     return 0;
 }
+int NAME(DeviceCanAccessPeer)(int *can, int device, int other)
+{
+    *can = device != other && !peers_are("apart");
+    return 0;
+}
+int NAME(DeviceEnablePeerAccess)(int other, unsigned flags)
+{
+    if (other == fake.device || flags != 0) return INVALID;
+    if (peers_are("apart")) return NO_PEER;
+    if (peers_are("open") || fake.enabled[fake.device][other]) return ALREADY_ENABLED;
+    fake.enabled[fake.device][other] = true;
+    return 0;
+}
+/* Devices that could reach each other must: a real runtime copies through the host. */
 int NAME(MemcpyPeerAsync)(void *to, int to_device, const void *from, int from_device, size_t bytes,
                           void *stream)
 {
+    int other = to_device == fake.device ? from_device : to_device;
     if (!device_holds(to_device, to, bytes) || !device_holds(from_device, from, bytes))
         return INVALID;
+    if (!fake.enabled[fake.device][other] && !getenv("FAKE_PEERS")) return NO_PEER;
     queue((work){.to = to, .from = from, .bytes = bytes});
     return 0;
 }
@@ -294,6 +323,7 @@ int NAME(PointerGetAttributes)(void *attributes, const void *memory)
 int COMPILER(CreateProgram)(void **program, const char *source, const char *name, int headers,
                             const char *const *texts, const char *const *names)
 {
+    MAY_FAIL(1);
     *program = (void *)source;
     return 0;
 }
@@ -305,13 +335,14 @@ int COMPILER(CompileProgram)(void *program, int count, const char *const *option
 }
 int COMPILER(GetProgramLogSize)(void *program, size_t *size)
 {
-    *size = 20;
-    return 0;
+    *size = LOG;
+    return program ? 0 : 4;
 }
+/* Its second line is long. */
 int COMPILER(GetProgramLog)(void *program, char *log)
 {
-    strcpy(log, "error: as asked for");
-    return 0;
+    snprintf(log, LOG, "error: as asked for\n%*s", LOG / 2, "^");
+    return program ? 0 : 4;
 }
 int CODE(Size)(void *program, size_t *size)
 {

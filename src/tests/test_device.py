@@ -15,7 +15,7 @@ from pathlib import Path
 
 import kernel_run
 import test_launches
-from fake_device import ORDERS, launch
+from fake_device import FOLDER, ORDERS, launch
 from kernel_run import Outcome, assert_refused, built, inapplicable, long, misfit
 
 PATTERNS = UNIT = ""
@@ -94,6 +94,11 @@ class Unit(unittest.TestCase):
             for rank in devices["ranks"]:
                 number = 1 + rank["rank"] % 2
                 self.assertEqual(rank["id"], f"0000:0{number}:00.0/{16 * f'0{number}'}")
+
+    def test_each_rank_of_many_has_a_device(self):
+        """17: hosts with as many devices are in use."""
+        devices = self.devices(unit(17, most=1, FAKE_DEVICES="20"))
+        self.assertEqual(len({rank["id"] for rank in devices["ranks"]}), 17)
 
     def test_nearest_devices(self):
         """Each rank takes the device at its CPU; the adapter is that below the same switch."""
@@ -265,7 +270,8 @@ class Copies(unittest.TestCase):
             out = copies(ranks, "--bytes", "100000", "--repeats", "2", aware=False, **known)
             with self.subTest(ranks=ranks, **known):
                 self.assertEqual(out.code, 0, out.stdout + out.stderr)
-                alone = {"peer": "a rank sees one device alone"} if devices == "1" else {}
+                alone = {"peer": "a rank sees one device alone, or all others refuse it"}
+                alone = alone if devices == "1" else {}
                 self.assertEqual(inapplicable(out), alone)
                 self.assertEqual(misfit(out), "")
                 listed = out.result["details"]["copies"]
@@ -275,6 +281,34 @@ class Copies(unittest.TestCase):
                     self.assertEqual(len(peers), int(devices) - 1)
                     self.assertNotIn(each["id"], peers)
                     self.assertTrue(all(rate["rate"] > 0 for rate in each["rates"]))
+
+    def test_who_is_reached_directly(self):
+        """The fake runtime copies only between devices that were enabled, or are apart."""
+        for peers, direct in ((None, True), ("open", True), ("apart", False)):
+            for runtime in ("cuda", "hip"):
+                how = {"FAKE_PEERS": peers} if peers else {}
+                out = copies(2, "--method", "peer", "--bytes", "8192", runtime=runtime, **how)
+                with self.subTest(peers=peers, runtime=runtime):
+                    self.assertEqual(out.code, 0, out.stdout + out.stderr)
+                    rates = [r for each in out.result["details"]["copies"] for r in each["rates"]]
+                    self.assertEqual([rate["direct"] for rate in rates], [direct] * 2)
+
+    def test_a_device_that_refuses_is_no_peer(self):
+        """Of rank 1: it begins on the second device."""
+        for runtime, devices in (("cuda", "3"), ("hip", "2")):
+            how = {"runtime": runtime, "FAKE_DEVICES": devices, "FAKE_TAKEN": "0"}
+            out = copies(2, "--bytes", "8192", "--repeats", "1", **how)
+            with self.subTest(**how):
+                self.assertEqual(out.code, 0, out.stdout + out.stderr)
+                alone = "a rank sees one device alone, or all others refuse it"
+                self.assertEqual(inapplicable(out), {} if devices == "3" else {"peer": alone})
+                first, second = out.result["details"]["copies"]
+                self.assertEqual(first["refused"], [])
+                reason = "error 46, as asked for"
+                self.assertEqual(second["refused"], [{"peer": first["id"], "reason": reason}])
+                peers = {rate["peer"] for rate in second["rates"] if "peer" in rate}
+                self.assertEqual(len(peers), int(devices) - 2)
+                self.assertNotIn(first["id"], peers)
 
     def test_rate_is_that_of_the_slowest(self):
         out = copies(3, "--bytes", "100000", "--repeats", "3", aware=False)
@@ -357,11 +391,15 @@ class Refusals(unittest.TestCase):
         self.refused(
             line + r"MPIX_Query_hip_support\(\) is 0$", unit(1, runtime="hip", AWARE_SAYS="no")
         )
-        if "libucp.so.0" in unit(1, LD_DEBUG="files").stderr:  # Debian's MPICH has it
-            self.refused(line + "UCX_TLS is self,sm, without cuda$", unit(1, UCX_TLS="self,sm"))
-            self.assertEqual(unit(1, UCX_TLS="^ib").code, 0)
-        else:
+        ucx = "" if "libucp.so.0" in unit(1, LD_DEBUG="files").stderr else "ucx"
+        if ucx:
             self.assertEqual(unit(1, UCX_TLS="self,sm").code, 0)
+        for off in ("self,sm", "^cuda", "^cuda_copy,cuda_ipc"):
+            says = f"UCX_TLS is {re.escape(off)}, without cuda$"
+            self.refused(line + says, unit(1, loaded=ucx, UCX_TLS=off))
+        for allowed in ("^ib", "self,sm,cuda_copy", "all"):
+            self.assertEqual(unit(1, loaded=ucx, UCX_TLS=allowed).code, 0)
+        self.assertEqual(unit(1, runtime="hip", loaded=ucx, UCX_TLS="^cuda").code, 0)
         first = "MVAPICH takes the first device before a kernel can choose; let each rank see one$"
         self.refused(line + first, unit(1, AWARE_SAYS="mvapich"))
         self.assertEqual(unit(1, AWARE_SAYS="mvapich", FAKE_DEVICES="1").code, 0)
@@ -373,11 +411,26 @@ class Refusals(unittest.TestCase):
         kernel, small = KERNELS["bisection-transpose"], ("--grid", "6,5,4", "--transpose-only")
         for line, arguments, failing in (
             ("bx_move does not compile: error: as asked for$", small, "nvrtcCompileProgram"),
+            ("bx_move does not compile: error 1$", small, "nvrtcCreateProgram"),
             ("only with --transpose-only, as FFTs take memory of the host$", small[:2], ""),
             ("without --published, whose copies the host makes$", (*small, "--published"), ""),
         ):
             out = launch(kernel, 2, "--buffers", "device", *arguments, FAKE_FAIL=failing)
             self.refused("bisection-transpose: --buffers device: .*" + line, out)
+
+    def test_compilers_that_lack_something(self):
+        kernel, small = KERNELS["bisection-transpose"], ("--grid", "6,5,4", "--transpose-only")
+        fake, other = FOLDER / "cuda/libcudart.so.12", FOLDER / "libaware.so"
+        for compiler, driver, line in (
+            (other, fake, "libnvrtc has no function GetCUBIN"),
+            (fake, other, "libcuda.so.1 has no function LaunchKernel"),
+        ):
+            with tempfile.TemporaryDirectory() as folder:
+                for name, file in (("nvrtc.so.12", compiler), ("cuda.so.1", driver)):
+                    Path(folder, f"lib{name}").symlink_to(file)
+                Path(folder, fake.name).symlink_to(fake)
+                out = launch(kernel, 1, "--buffers", "staged", *small, runtime=folder)
+                self.refused(rf"--buffers staged: rank 0 on host \S+: {line}$", out)
 
     def test_calls_that_fail(self):
         line = r"bisection-unit: rank 0 on host \S+: libcudart.so.12: "
@@ -385,6 +438,8 @@ class Refusals(unittest.TestCase):
         self.refused(line + "Malloc failed: error 2, out of memory$", out, 3)
         out = unit(1, FAKE_FAIL="cudaStreamSynchronize")
         self.refused(line + "StreamSynchronize failed: error 700, as asked for$", out, 3)
+        out = unit(1, FAKE_FAIL="cudaDeviceGetPCIBusId")  # before a device is chosen
+        self.refused(line + "DeviceGetPCIBusId failed: error 700, as asked for$", out, 3)
 
 
 if __name__ == "__main__":

@@ -116,7 +116,7 @@ class Sweep(unittest.TestCase):
         with tempfile.TemporaryDirectory() as root:
             size = Path(root, "sys/devices/system/cpu/cpu1/cache/index3/size")
             size.parent.mkdir(parents=True)
-            for text, code in (("32K", 0), ("64M", 0), ("99999999M", 3), ("", 3)):
+            for text, code in (("32K", 0), ("64M", 0), ("99999999M", 3)):
                 with self.subTest(size=text):
                     size.write_text(f"{text}\n")
                     out = run(
@@ -130,6 +130,16 @@ class Sweep(unittest.TestCase):
                     self.assertIs(out.result["parameters"]["cold"], True)
                     methods = {e["method"] for e in out.result["results"] if e["applicable"]}
                     self.assertEqual(methods, set(built(PATTERNS, *SHORT)))
+
+    def test_cold_buffers_where_the_system_names_no_size(self):
+        with tempfile.TemporaryDirectory() as root:
+            Path(root, "sys/devices/system/cpu").mkdir(parents=True)
+            one_size = ("--method", "alltoall", "--smallest", "512", "--largest", "512")
+            out = run(PATTERNS, 2, "--cold", *one_size, *QUICK, BX_SYS_ROOT=root)
+            self.assertEqual(out.code, 0, out.stdout + out.stderr)
+            line = "--cold: 512 MiB per rank are written, as the system names no size of a cache"
+            self.assertIn(line, out.stdout)
+            self.assertNotIn(line, run(PATTERNS, 2, *one_size, *QUICK, BX_SYS_ROOT=root).stdout)
 
     def test_too_few_ranks_or_nodes(self):
         result = run(PATTERNS, 1, "--largest", "64", *QUICK)

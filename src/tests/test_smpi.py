@@ -356,14 +356,18 @@ class Clock(unittest.TestCase):
     def test_a_transpose_copies_what_its_header_says(self):
         """There and back, on two nodes of two ranks of equal work. A copy is of a rank's planes,
         or of what leaves its columns; `direct` has one in a node, and two between nodes. What is
-        charged stands where plan.c copies."""
-        one, two, within = 1, 1 + 3 / 4, 1 / 2 + 2 / 2
+        charged stands where plan_fields.c copies."""
+        planes_only, with_columns, direct = 1, 1 + 3 / 4, 1 / 2 + 2 / 2
         wanted = {
-            **dict.fromkeys(("alltoallv", "p2p", "padded", "overlap", "overlap-poll"), one),
-            **dict.fromkeys(("shm", "shm-padded", "leaders", "alltoallw"), two),
-            "direct": within,
+            **dict.fromkeys(("alltoallv", "p2p", "padded", "overlap", "overlap-poll"), planes_only),
+            **dict.fromkeys(("shm", "shm-padded", "leaders", "alltoallw"), with_columns),
+            "direct": direct,
         }
-        published = {"alltoallv": two, "p2p": two, "padded": 2, "direct": within, "leaders": two}
+        published = {
+            **dict.fromkeys(("alltoallv", "p2p", "leaders"), with_columns),
+            "padded": 2,
+            "direct": direct,
+        }
         rate, planes = 1e3, 16 * 16 * 16 / 4 * 16  # B/s of copies: all else takes no time; B
         field = ("--grid", "16,16,16", "--radius", "20", "--bands", "1", "--transpose-only")
         for more, copies in (((), wanted), (("--published",), published)):

@@ -135,8 +135,8 @@ static void *create(bx_plan *plan, int leaders)
     for (int way = 0; way < 2 && plan->node_rank == 0; way++) lay_out(self, way);
     const layout *f = &self->layouts[BX_FORWARD], *i = &self->layouts[BX_INVERSE];
     self->half_total = (size_t)plan->my_columns * (size_t)plan->geometry->length - own_block(plan);
-    self->gather = bx_plan_buffer_create(larger(self->half_total, plan->lengths.plane_total));
-    self->scatter = bx_plan_buffer_create(larger(self->half_total, plan->lengths.plane_total));
+    self->gather = bx_buffer_create(larger(self->half_total, plan->lengths.plane_total));
+    self->scatter = bx_buffer_create(larger(self->half_total, plan->lengths.plane_total));
     if (plan->node_rank == 0) {
         const bx_geometry *g = plan->geometry;
         size_t nodes = (size_t)g->nodes, size = (size_t)bx_geometry_node_size(g, plan->node_index);
@@ -144,10 +144,10 @@ static void *create(bx_plan *plan, int leaders)
         BX_ALLOC(nodes, self->next_sent);
         BX_ALLOC(nodes * size, self->next_received);
         BX_ALLOC(size * size, self->stays);
-        self->gathered = bx_plan_buffer_create(larger(f->gathered, i->gathered));
-        self->scattered = bx_plan_buffer_create(larger(f->scattered, i->scattered));
-        self->sent = bx_plan_buffer_create(larger(f->sent, i->sent));
-        self->received = bx_plan_buffer_create(larger(f->received, i->received));
+        self->gathered = bx_buffer_create(larger(f->gathered, i->gathered));
+        self->scattered = bx_buffer_create(larger(f->scattered, i->scattered));
+        self->sent = bx_buffer_create(larger(f->sent, i->sent));
+        self->received = bx_buffer_create(larger(f->received, i->received));
     }
     return self;
 }
@@ -285,12 +285,12 @@ static void destroy(void *me)
         BX_FREE(l->send, l->send_at, l->receive, l->receive_at);
         free(l->received_for);
     }
-    bx_plan_buffer_free(self->gather);
-    bx_plan_buffer_free(self->scatter);
-    bx_plan_buffer_free(self->gathered);
-    bx_plan_buffer_free(self->scattered);
-    bx_plan_buffer_free(self->sent);
-    bx_plan_buffer_free(self->received);
+    fftw_free(self->gather);
+    fftw_free(self->scatter);
+    fftw_free(self->gathered);
+    fftw_free(self->scattered);
+    fftw_free(self->sent);
+    fftw_free(self->received);
     if (self->roots != MPI_COMM_NULL) MPI_Comm_free(&self->roots);
     BX_FREE(self->next, self->next_sent, self->next_received, self->stays, self);
 }

@@ -300,9 +300,10 @@ bx_plan *bx_plan_create(bx_run *run, MPI_Comm team, const bx_geometry *geometry,
     plan->my_planes = bx_geometry_planes(geometry, plan->rank);
     plan->plane_size = (size_t)geometry->plane_nx * (size_t)geometry->plane_ny;
     create_halves(plan);
-    int share = (plan->my_planes + plan->threads - 1) / plan->threads;
+    /* A device copies all planes at once. */
+    int sharing = plan->copied ? 1 : plan->threads,
+        share = (plan->my_planes + sharing - 1) / sharing;
     plan->plane_group = group_planes((double)plan->plane_size);
-    if (plan->copied) plan->plane_group = share; /* all planes at once */
     if (plan->copied || plan->plane_group > share) plan->plane_group = share > 1 ? share : 1;
     create_fields(plan);
     find_rows(plan);

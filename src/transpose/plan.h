@@ -239,7 +239,8 @@ void bx_plan_alltoallv_init(const bx_plan *plan, bx_direction way, bx_complex *h
                             bx_complex *buffer, MPI_Request *request);
 
 /* Returns a buffer like a rank's half-transformed field, where blocks are packed that are sent, and
- * come in (Bethune 2010, section 4); NULL unless that is to be done as published.  fftw_free. */
+ * come in (Bethune 2010, section 4); NULL unless that is to be done as published.
+ * bx_plan_buffer_free. */
 bx_complex *bx_plan_create_packed(const bx_plan *plan);
 /* Copies a peer's block of the half-transformed field to such a buffer, inverse: back.  NULL:
  * nothing is copied.  Returns where the block is exchanged. */

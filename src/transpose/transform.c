@@ -244,7 +244,7 @@ static void planes_group(const job *j, bx_direction way, int slot, int first)
 static void planes(const job *j, bx_direction way, int slot)
 {
     const bx_plan *plan = j->plan;
-    bool share = plan->threads > 1 && plan->my_planes >= plan->threads;
+    bool share = !plan->copied && plan->threads > 1 && plan->my_planes >= plan->threads;
     bx_charge_fork();
 #pragma omp parallel for schedule(static) if (share)
     for (int z = 0; z < plan->my_planes; z += plan->plane_group) planes_group(j, way, slot, z);
