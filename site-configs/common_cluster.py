@@ -15,7 +15,6 @@ import reframe
 
 from bisection import schedulers
 from bisection.core import launchers, paths
-from bisection.core.commands import option_value
 
 Facts = dict[str, Any]  # a part of the dictionary that ReFrame reads, or of NAME.json
 
@@ -247,7 +246,7 @@ def as_reframe(choices: Facts, facts: Facts, scheduler: str, mpi: Facts) -> Fact
     nodes = given.pop("nodes")
     access += given.get("access", [])
     of = schedulers.of(scheduler)
-    other = option_value(access, *of.cluster_options)
+    other = of.cluster_named(access)
     unset = [f"unset {name}" for name in of.withheld if other]
     return {
         "descr": f"{nodes} of {facts.get('nodes', '?')} nodes",

@@ -24,15 +24,17 @@ extern struct bx_comm_buffer_options {
     bool aware;
 } bx_comm_buffer_options;
 
-/* Those of a kernel that can, in its table. */
+/* Those of a kernel that takes devices, and of one whose messages may lie there, in its table. */
 /* clang-format off */
-#define BX_COMM_BUFFER_OPTIONS                                                                     \
-    {"buffers", "WHERE", "memory that messages lie in: host, device, or staged", BX_TEXT, 0, 0,    \
-     &bx_comm_buffer_options.place},                                                               \
+#define BX_DEVICE_OPTIONS                                                                          \
     {"devices", "LIST", "devices by number, for ranks of a host in turn (default: by nearness)",   \
      BX_TEXT, 0, 0, &bx_comm_buffer_options.devices},                                              \
     {"ranks-per-device", "N", "refuse more ranks on a device (default: any number)", BX_INTEGER,   \
-     1, 1e6, &bx_comm_buffer_options.ranks_per_device},                                            \
+     1, 1e6, &bx_comm_buffer_options.ranks_per_device}
+#define BX_COMM_BUFFER_OPTIONS                                                                     \
+    {"buffers", "WHERE", "memory that messages lie in: host, device, or staged", BX_TEXT, 0, 0,    \
+     &bx_comm_buffer_options.place},                                                               \
+    BX_DEVICE_OPTIONS,                                                                             \
     {"aware", NULL, "give MPI memory of a device, whatever MPI says of itself", BX_FLAG, 0, 0,     \
      &bx_comm_buffer_options.aware}
 /* clang-format on */

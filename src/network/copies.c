@@ -3,6 +3,7 @@
 #include "device.h"
 
 #include "charge.h"
+#include "comm_buffers.h"
 #include "device.def"
 
 #include <sched.h>
@@ -41,8 +42,7 @@ typedef struct {
     bx_json *details;
 } copies;
 
-static int64_t bytes_per_copy = USUAL_BYTES, ranks_per_device;
-static const char *order;
+static int64_t bytes_per_copy = USUAL_BYTES;
 
 static const bx_choice methods[METHODS] = {
 #define CHOICE(name, summary, wins) {#name, summary, wins, false, NULL, ""},
@@ -122,7 +122,8 @@ static int setup(bx_run *run, void **state)
     char why[320];
     int devices = bx_device_count(why, sizeof why);
     /* On each device a buffer of each rank, as ranks copy to those of others. */
-    code = bx_device_open(run, "copies", order, ranks_per_device, fmax(1, devices) * bytes);
+    code = bx_device_open(run, "copies", bx_comm_buffer_options.devices,
+                          bx_comm_buffer_options.ranks_per_device, fmax(1, devices) * bytes);
     if (code != BX_OK) return code;
     const bx_device *device = bx_device_get();
     device->identify(device->number(), c->mine.id);
@@ -335,10 +336,7 @@ const bx_kernel *bx_kernel_get(void)
     };
     static const bx_option options[] = {
         {"bytes", "BYTES", "size of a copy", BX_INTEGER, 4096, 1e12, &bytes_per_copy},
-        {"devices", "LIST", "numbers of devices, for the ranks of a host in turn", BX_TEXT, 0, 0,
-         &order},
-        {"ranks-per-device", "N", "refuse more ranks on a device (default: any number)", BX_INTEGER,
-         1, 1e6, &ranks_per_device},
+        BX_DEVICE_OPTIONS,
     };
     static const bx_kernel kernel = {
         .name = "device",

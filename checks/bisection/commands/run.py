@@ -60,10 +60,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("--sweep-nodes", action="store_true", help=text)
     text = "a command to be called once per bad node, in place of the site file's `on_suspect`; "
     add("--on-suspect", metavar="COMMAND", help=f"{text}without --act it is only printed")
-    text = (
-        "call that command, for at most so many nodes a day, and so many percent of the nodes of "
-    )
-    text += "the partitions; default: 2,5%%"
+    text = "call that command, for at most so many nodes a day, and so many percent of the "
+    text += "partitions' nodes; default: 2,5%%"
     form, usual = "NODES[,PERCENT%]", Most(2, 5.0)
     add("--act", dest="most", nargs="?", type=Most.parsed, const=usual, metavar=form, help=text)
     text = "print every test with its metrics and limits"

@@ -57,8 +57,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def act(options: argparse.Namespace) -> Exit:
     file = checked(options)
     try:
-        schedulers.here().enter(options.cluster)
-        read = functools.cache(schedulers.here().read)
+        scheduler = schedulers.here()
+        scheduler.enter(options.cluster)
+        read = functools.cache(scheduler.read)
         if options.refresh:
             site = refresh(file, read)
         else:

@@ -11,7 +11,7 @@ import subprocess
 import tempfile
 import time
 from argparse import ArgumentTypeError
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
@@ -76,7 +76,9 @@ def read(file: Path) -> list[Action]:
     return actions
 
 
-def act(report: Report, command: str, most: Most | None, nodes: int, home: Path) -> Iterator[str]:
+def act(
+    report: Report, command: str, most: Most | None, count: Callable[[], int], home: Path
+) -> Iterator[str]:
     """Calls a site's command once per node that the report accuses; yields what it did.
 
     Args:
@@ -86,7 +88,8 @@ def act(report: Report, command: str, most: Most | None, nodes: int, home: Path)
             `--help`: OK, FAILED, ...) and BISECTION_REPORT (a file) in its environment, and the
             same as JSON on its standard input.
         most: nodes of a day; None: nothing is called.
-        nodes: of the run's partitions; 0: not known.
+        count: returns the nodes of the run's partitions, 0 if they are not known; is called where
+            a node is accused.
         home: folder of the file of actions.
     """
     bad, now = exports.bad_nodes(report), time.time()
@@ -99,11 +102,12 @@ def act(report: Report, command: str, most: Most | None, nodes: int, home: Path)
         note(home, Action(now, node, session=session))
     accused = {node: [pair for pair in whys if pair[0] not in OTHERS] for node, whys in bad.items()}
     accused = {node: whys for node, whys in accused.items() if whys}
-    if most and len(accused) > most.of(nodes):
-        allowed = f"{plural(most.of(nodes), 'node')} a day may be acted on"
+    limit = most.of(count()) if most and accused else 0
+    allowed = plural(limit, "node")
+    if most and len(accused) > limit:
         yield (
-            f"on suspect: not run: {plural(len(accused), 'node')} are accused, {allowed}; look "
-            f"for a cause that they share: {some(accused)}"
+            f"on suspect: not run: {plural(len(accused), 'node')} are accused, {allowed} a day may "
+            f"be acted on; look for a cause that they share: {some(accused)}"
         )
         return
     for node, whys in accused.items():
@@ -113,9 +117,9 @@ def act(report: Report, command: str, most: Most | None, nodes: int, home: Path)
             yield f"on suspect: not run for {node}: it was on {utc(last)}; {line}"
         elif most is None:
             yield f"on suspect: not run for {node}, without --act: {command}; {line}"
-        elif node not in today and len(today) >= most.of(nodes):
-            allowed = f"--act allows {plural(most.of(nodes), 'node')} a day"
-            yield f"on suspect: not run for {node}: {allowed}, of today are {some(today)}; {line}"
+        elif node not in today and len(today) >= limit:
+            most_a_day = f"--act allows {allowed} a day, of today are {some(today)}"
+            yield f"on suspect: not run for {node}: {most_a_day}; {line}"
         else:
             today.add(node)
             values = {"node": node, "cause": ",".join(sorted(causes)), "why": line}

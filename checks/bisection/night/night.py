@@ -142,13 +142,14 @@ def acted(night: Night, order: Order, partitions: Partitions) -> list[str]:
     if not command or not night.report:
         return []
     lines = []
+
+    def count() -> int:
+        """The nodes of the run's partitions, by their schedulers, which are asked."""
+        each = ((schedulers.of(part["scheduler"]), part["access"]) for part in partitions)
+        return len({node.name for queue, access in each for node in queue.nodes_of(access)})
+
     try:
-        nodes = {
-            node.name
-            for part in partitions
-            for node in schedulers.of(part["scheduler"]).nodes_of(part["access"])
-        }
-        for line in actions.act(night.report, command, order.acts, len(nodes), paths.home()):
+        for line in actions.act(night.report, command, order.acts, count, paths.home()):
             lines.append(line)
     except Exception as error:  # a defect here must not lose the night's verdict
         if not isinstance(error, OSError):

@@ -102,6 +102,10 @@ class Scheduler:
 
     # ---- the scheduler ----
 
+    def cluster_named(self, access: Sequence[str]) -> str:
+        """The cluster that jobs with these options name; "" for this host's."""
+        return option_value(access, *self.cluster_options)
+
     def enter(self, cluster: str) -> None:
         """Has its commands of this process, and of those that it starts, ask a cluster by name; ""
         for this host's."""

@@ -8,7 +8,6 @@ from typing import Any
 
 from bisection import schedulers
 from bisection.core import reference_files
-from bisection.core.commands import option_value
 from bisection.core.format import some
 from bisection.core.parser import Parser
 from bisection.core.reasons.base import Text
@@ -57,7 +56,7 @@ def enter_cluster(partitions: Partitions) -> None:
     named: dict[str, str] = {}  # cluster -> its first partition
     for part in partitions:
         scheduler = schedulers.of(part["scheduler"])
-        cluster = option_value(part["access"], *scheduler.cluster_options)
+        cluster = scheduler.cluster_named(part["access"])
         named.setdefault(cluster, part["name"])
         if "," in cluster or len(named) > 1:
             texts = (f"{name} uses {cluster or 'the usual one'}" for cluster, name in named.items())

@@ -14,6 +14,7 @@ from bisection.core.grouping import grouped
 from bisection.core.reference_files import is_numbered_as
 from bisection.core.units import KINDS
 from bisection.core.verdicts import TIERS
+from bisection.kernels.layouts import BUFFERS
 from bisection.sites.site_files import Defect, Site, line_of
 
 FIELDS = ("nodes", "ranks", "ranks_per_node", "threads")
@@ -50,7 +51,7 @@ def is_scratch(value: Any) -> bool:
 
 
 def is_buffers(value: Any) -> bool:
-    return isinstance(value, list) and {*map(str, value)} <= {"host", "staged", "device"}
+    return isinstance(value, list) and {*map(str, value)} <= {*BUFFERS}
 
 
 def is_order(value: Any) -> bool:
@@ -70,7 +71,7 @@ EXTRAS: dict[str, tuple[Callable[[Any], bool], str]] = {
     "granted": (is_text, "a text is allowed, such as 1 of 2: CPU quota 0.5"),
     "references": (is_list, "a list is allowed, of ratio, time"),
     "network": (is_names, "a list is allowed, of adapters such as mlx5_0"),
-    "buffers": (is_buffers, "a list is allowed, of host, staged, device"),
+    "buffers": (is_buffers, f"a list is allowed, of {', '.join(BUFFERS)}"),
     "device_order": (is_order, "a text is allowed, of numbers of devices such as 2,3,0,1"),
     "topology": (is_text, "the path of a file is allowed"),
     "scratch": (

@@ -423,7 +423,7 @@ def refreshed(site_file: Path, read: Callable[[str, str], SchedulerSurvey]) -> D
     not load, names a queue that there is not, or a reservation that no job can use now."""
     chosen = choices(site_file)
     of_site = {name: chosen.get(name, "") for name in OF_SITE}
-    schedulers.here().enter(of_site["cluster"])
+    schedulers.of(chosen["scheduler"]).enter(of_site["cluster"])
     known = read(of_site["account"], of_site["reservation"])
     site = Draft(site_file.stem, known, software_here(), **of_site)
     old = facts.old(facts.file_of(site_file)).get("partitions", {})

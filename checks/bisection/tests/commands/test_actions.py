@@ -34,7 +34,7 @@ def called(tmp_path):
         suspects = [SlowNode(nodes=(name,), ratio=1.43, jobs=8, where="lab:cpu") for name in names]
         compared = comparison([], suspects=suspects)
         report = only(comparison=compared, folder=tmp_path, **{"run": ran(), **fields})
-        return list(act(report, command, most and Most.parsed(most), of, tmp_path))
+        return list(act(report, command, most and Most.parsed(most), lambda: of, tmp_path))
 
     return after
 
