@@ -389,6 +389,13 @@ static void test_seconds(void)
     double seconds = bx_profile_seconds() - first;
     double wall = (bx_ticks_now() - began) * bx_ticks_second;
     CHECK(seconds > 0 && seconds < wall);
+
+    double reading = bx_ticks_reading, clock = bx_profile_clock();
+    bx_ticks_reading = 1 / bx_ticks_second; /* 1 s: the counter was far slower at the start */
+    first = bx_profile_seconds();
+    MPI_Barrier(MPI_COMM_SELF);
+    CHECK(bx_profile_seconds() == first && bx_profile_clock() >= clock);
+    bx_ticks_reading = reading;
 }
 
 /* ---- what a counted call costs ---- */
