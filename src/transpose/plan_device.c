@@ -49,8 +49,11 @@ static const bx_plan_index *keep_index(const bx_plan *plan, const void *key, int
     return index;
 }
 
-void bx_plan_free_indices(bx_plan *plan)
+void bx_plan_free_device(bx_plan *plan)
 {
+    if (!plan->copied) return;
+    bx_device_get()->release_fft(plan->columns_fft);
+    bx_device_get()->release_fft(plan->planes_fft);
     while (*plan->indices) {
         bx_plan_index *index = *plan->indices;
         *plan->indices = index->next;
@@ -165,4 +168,58 @@ void bx_plan_stage_half(const bx_plan *plan, bx_direction way, bx_rows half)
         bx_comm_buffer_stage_in(buffer, half.base, before * sizeof *own);
         bx_comm_buffer_stage_in(buffer, own + staying, after * sizeof *own);
     }
+}
+
+/* ---- FFTs ---- */
+
+double bx_plan_device_ffts_bytes(const bx_geometry *g, int rank)
+{
+    size_t elements = 0;
+    for (; g; g = g->inner)
+        elements +=
+            bx_plan_column_elements(g, rank) + (g->inner ? 0 : bx_plan_plane_elements(g, rank));
+    return (double)(elements * sizeof(bx_complex));
+}
+
+/* Of one point a transform is the point itself, and libraries need not have it. */
+static bool create_fft(bx_device_fft **fft, int ny, int nx, int batch, char *why, size_t size)
+{
+    if (batch == 0 || (ny == 1 && nx == 1)) return true;
+    *fft = bx_device_get()->plan_fft(ny, nx, batch, why, size);
+    return *fft;
+}
+
+int bx_plan_create_device_ffts(bx_plan *plan)
+{
+    char why[320];
+    bool can = bx_device_get()->open_fft(why, sizeof why);
+    for (bx_plan *p = plan; can && p; p = p->inner) {
+        const bx_geometry *g = p->geometry;
+        can = create_fft(&p->columns_fft, 1, g->length, p->my_columns, why, sizeof why) &&
+              (p->inner ||
+               create_fft(&p->planes_fft, g->plane_ny, g->plane_nx, p->my_planes, why, sizeof why));
+    }
+    return bx_comm_buffers_require(plan->run, can, why);
+}
+
+static void transform(const bx_device_fft *fft, bx_direction way, bx_complex *field)
+{
+    int sign = way == BX_FORWARD ? -1 : 1;
+    if (fft) bx_device_get()->fft(fft, bx_comm_buffers_device(field), sign);
+}
+
+void bx_plan_fft_columns(const bx_plan *plan, bx_direction way, bx_complex *columns)
+{
+    transform(plan->columns_fft, way, columns);
+}
+
+void bx_plan_fft_planes(const bx_plan *plan, bx_direction way, bx_complex *planes)
+{
+    transform(plan->planes_fft, way, planes);
+}
+
+void bx_plan_clear_planes(const bx_plan *plan, bx_complex *planes)
+{
+    size_t elements = (size_t)plan->my_planes * plan->plane_size;
+    bx_device_get()->fill(bx_comm_buffers_device(planes), 0, elements * sizeof *planes);
 }
