@@ -266,10 +266,9 @@ void bx_plan_buffer_free(bx_complex *buffer);
 void bx_plan_move_columns(const bx_plan *plan, bx_direction way, bx_complex *columns, bx_rows half);
 /* Copies what is exchanged of a half-transformed field from the device forward; inverse, to it. */
 void bx_plan_stage_half(const bx_plan *plan, bx_direction way, bx_rows half);
-/* Transforms columns [my_columns][length], or all planes of a slot, in place: neither library
- * promises to keep what it reads. */
-void bx_plan_fft_columns(const bx_plan *plan, bx_direction way, bx_complex *columns);
-void bx_plan_fft_planes(const bx_plan *plan, bx_direction way, bx_complex *planes);
+/* Transforms in place what a plan's columns_fft or planes_fft is for, columns [my_columns][length]
+ * or all planes of a slot: neither library promises to keep what it reads. */
+void bx_plan_fft_on_device(const struct bx_device_fft *fft, bx_direction way, bx_complex *field);
 /* Zeroes the planes of a slot, which are then zero where no column arrives. */
 void bx_plan_clear_planes(const bx_plan *plan, bx_complex *planes);
 /* Plans these FFTs, or refuses with BX_USAGE where there is no library of them, or it refuses a

@@ -170,10 +170,11 @@ static void columns(const job *j, bx_direction way, int band, int slot)
 {
     bx_rows half = bx_transform_rows(j->plan, j->method, j->self, way, slot);
     if (j->plan->copied) {
+        const struct bx_device_fft *fft = j->ffts ? j->plan->columns_fft : NULL;
         bx_complex *field = bx_plan_columns(j->plan, band);
-        if (j->ffts && way == BX_FORWARD) bx_plan_fft_columns(j->plan, way, field);
+        if (way == BX_FORWARD) bx_plan_fft_on_device(fft, way, field);
         bx_plan_move_columns(j->plan, way, field, half);
-        if (j->ffts && way == BX_INVERSE) bx_plan_fft_columns(j->plan, way, field);
+        if (way == BX_INVERSE) bx_plan_fft_on_device(fft, way, field);
         lap_done(j, BX_PHASE_FFT1D);
         return;
     }
@@ -242,7 +243,7 @@ static void planes_group(const job *j, bx_direction way, int slot, int first)
     if (!plan->copied) part.planes = stage_of(plan, way);
     if (way == BX_FORWARD) repack(j, &part);
     size_t elements = plan->copied ? 0 : (size_t)(part.last - first) * plan->plane_size;
-    if (plan->copied) bx_plan_fft_planes(plan, way, field);
+    if (plan->copied) bx_plan_fft_on_device(plan->planes_fft, way, field);
     for (size_t at = 0; at < elements; at += plan->plane_size)
         if (way == BX_FORWARD)
             stage_to_plane(plan, part.planes + at, field + at);
