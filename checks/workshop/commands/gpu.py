@@ -20,7 +20,7 @@ from bisection.report.text_tables import indented
 
 CODES = {Exit.FAILED: "an answer is wrong, or compute-sanitizer reports an error"}
 METHODS = ("pingpong", "alltoallv")
-TRANSFORMS = ("--grid", "64,64,64", "--method", "alltoallv,p2p", "--baseline", "none")
+TRANSFORMS = "--grid 64,64,64 --bands 2 --block 2 --method alltoallv,p2p --baseline none".split()
 LIMIT = 60  # seconds of a launch
 
 
