@@ -33,7 +33,8 @@ class TransposeLaunch(Launch):
         """On devices without a library of FFTs, exchanges alone are measured: other work."""
         extras = self.current_partition.extras
         if self.layout in ON_DEVICES and not extras.get("device_ffts", True):
-            self.work = {case: f"{self.work.get(case, '')} --transpose-only" for case in CASES}
+            alone = "--transpose-only"
+            self.work = {case: f"{self.work.get(case, '')} {alone}".strip() for case in CASES}
         super().place(shape, ranks)
 
 
