@@ -9,6 +9,7 @@ struct bx_comm_buffer_options bx_comm_buffer_options = {.place = "host"};
 
 static enum { HOST, DEVICE, STAGED } place;
 static bx_comm_buffer *all;
+static char option[32]; /* that has been given */
 
 bool bx_comm_buffers_are_staged(void)
 {
@@ -19,7 +20,6 @@ bool bx_comm_buffers_are_copied(void) { return strcmp(bx_comm_buffer_options.pla
 
 int bx_comm_buffers_open(bx_run *run, double bytes, double beside, const char *sized_by)
 {
-    char option[32];
     int number =
         bx_run_one_of(run, "buffers", bx_comm_buffer_options.place, "host, device, staged");
     if (bx_run_agree(run) != BX_OK) return run->refusal;
@@ -38,7 +38,13 @@ int bx_comm_buffers_open_moved(bx_run *run, double bytes, double beside, const c
 {
     int code = bx_comm_buffers_open(run, bytes, beside, sized_by);
     if (code != BX_OK || place == HOST) return code;
-    return bx_device_require_move(run, place == DEVICE ? "--buffers device" : "--buffers staged");
+    char why[320];
+    return bx_comm_buffers_require(run, bx_device_get()->open_move(why, sizeof why), why);
+}
+
+int bx_comm_buffers_require(bx_run *run, bool can, const char *why)
+{
+    return bx_device_require(run, option, can, why);
 }
 
 bool bx_comm_buffer_create(bx_comm_buffer *buffer, size_t bytes, const char *name)
@@ -152,10 +158,11 @@ void bx_comm_buffers_move(void *to, const int *to_index, const void *from, const
                           size_t count, size_t bytes)
 {
     if (count == 0) return;
-    bx_device_get()->move(on_device(bx_comm_buffers_find(to), to), to_index,
-                          on_device(bx_comm_buffers_find(from), from), from_index, count,
-                          (int)(bytes / sizeof(uint64_t)));
+    bx_device_get()->move(bx_comm_buffers_device(to), to_index, bx_comm_buffers_device(from),
+                          from_index, count, (int)(bytes / sizeof(uint64_t)));
 }
+
+void *bx_comm_buffers_device(const void *at) { return on_device(bx_comm_buffers_find(at), at); }
 
 void bx_comm_buffers_sync(void) { bx_device_get()->sync(); }
 

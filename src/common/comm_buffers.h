@@ -48,6 +48,9 @@ bool bx_comm_buffers_are_copied(void);
 int bx_comm_buffers_open(bx_run *run, double bytes, double beside, const char *sized_by);
 /* The same for a kernel whose copies on the device are made by bx_comm_buffers_move. */
 int bx_comm_buffers_open_moved(bx_run *run, double bytes, double beside, const char *sized_by);
+/* Refuses the option where a rank's device `can` not do what is asked, for the reason `why`: as
+ * bx_device_require. */
+int bx_comm_buffers_require(bx_run *run, bool can, const char *why);
 /* Whole pages of a buffer, which stays where it is; `name` must live as long.  Returns false where
  * the host has no memory.  Local. */
 bool bx_comm_buffer_create(bx_comm_buffer *buffer, size_t bytes, const char *name);
@@ -94,5 +97,7 @@ int *bx_comm_buffers_index(const int *index, size_t count);
  * are moved at `device`. */
 void bx_comm_buffers_move(void *to, const int *to_index, const void *from, const int *from_index,
                           size_t count, size_t bytes);
+/* Returns the place at `device` of an address at `exchanged`, for functions of device.h. */
+void *bx_comm_buffers_device(const void *at);
 /* Waits for what is queued. */
 void bx_comm_buffers_sync(void);

@@ -1,8 +1,9 @@
 """Tries the kernels on the GPUs of this host, in five minutes.
 
 It builds them, copies between host and GPUs (bisection-device), and sends messages from memory of
-the host, staged and of a GPU (ping-pong, alltoallv). Every answer is verified. Where NVIDIA's
-compute-sanitizer is on PATH, short launches run under it too. Results are JSON files in FOLDER.
+the host, staged and of a GPU (ping-pong, alltoallv), and distributed 3D FFTs. Every answer is
+verified. Where NVIDIA's compute-sanitizer is on PATH, short launches run under it too. Results are
+JSON files in FOLDER.
 """
 
 import argparse
@@ -19,6 +20,7 @@ from bisection.report.text_tables import indented
 
 CODES = {Exit.FAILED: "an answer is wrong, or compute-sanitizer reports an error"}
 METHODS = ("pingpong", "alltoallv")
+TRANSFORMS = "--grid 64,64,64 --bands 2 --block 2 --method alltoallv,p2p --baseline none".split()
 LIMIT = 60  # seconds of a launch
 
 
@@ -32,17 +34,22 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def act(options: argparse.Namespace) -> Exit:
     began, failures = time.time(), 0
     options.folder.mkdir(parents=True, exist_ok=True)
-    local.make(paths.home() / "build", [], ["bisection-device", "bisection-patterns"])
-    programs = paths.home() / "build" / "network"
-    copies, patterns = programs / "bisection-device", programs / "bisection-patterns"
+    build = paths.home() / "build"
+    local.make(build, [], ["bisection-device", "bisection-patterns", "bisection-transpose"])
+    copies, patterns = (build / "network" / f"bisection-{name}" for name in ("device", "patterns"))
+    transpose = build / "transpose" / "bisection-transpose"
     failures += _copies(_launch(options, "copies", copies, []))
     messages = ["--method", ",".join(METHODS), "--largest", str(options.largest)]
-    memories = {}
+    memories = []
     for buffers in layouts.BUFFERS:
-        more = [*messages, "--buffers", buffers, "--repeats", "20"]
-        memories[buffers] = _launch(options, f"patterns-{buffers}", patterns, more)
-    failures += sum(result is None for result in memories.values()) + _messages(memories)
-    failures += _sanitized(options, copies, patterns)
+        for name, program, what in (
+            ("patterns", patterns, messages),
+            ("transpose", transpose, TRANSFORMS),
+        ):
+            more = [*what, "--buffers", buffers, "--repeats", "20"]
+            memories.append((buffers, _launch(options, f"{name}-{buffers}", program, more)))
+    failures += sum(result is None for _, result in memories) + _times(memories)
+    failures += _sanitized(options, copies, patterns, transpose)
     print(f"{'FAILED' if failures else 'passed'} in {time.time() - began:.0f} s; {options.folder}")
     return Exit.FAILED if failures else Exit.OK
 
@@ -78,38 +85,45 @@ def _copies(result: results.Result | None) -> int:
     return 0
 
 
-def _messages(memories: dict[str, results.Result | None]) -> int:
+def _times(memories: Sequence[tuple[str, results.Result | None]]) -> int:
     """Prints times by memory; returns 0, as a slow path is no failure."""
     seconds: dict[tuple[str, str], dict[str, float]] = {}
-    for buffers, result in memories.items():
+    for buffers, result in memories:
         for entry in result["results"] if result else ():
-            point = results.point_label(entry.get("point"))
-            if entry["applicable"] and point:
+            size = results.point_label(entry.get("point")) or "FFT"
+            if entry["applicable"]:
                 value = entry["metrics"]["time"]["value"]
-                seconds.setdefault((entry["method"], point), {})[buffers] = value
+                seconds.setdefault((entry["method"], size), {})[buffers] = value
     rows = [["method", "size", *layouts.BUFFERS, "device over staged"]]
-    for (method, point), known in seconds.items():
+    for (method, size), known in seconds.items():
         there = "staged" in known and "device" in known
         ratio = times(known["staged"] / known["device"]) if there else "-"
         cells = [amount(known.get(buffers), "s") for buffers in layouts.BUFFERS]
-        rows.append([method, point, *cells, ratio])
+        rows.append([method, size, *cells, ratio])
     print("\n".join(indented(rows)))
     return 0
 
 
-def _sanitized(options: argparse.Namespace, copies: Path, patterns: Path) -> int:
+def _sanitized(options: argparse.Namespace, copies: Path, patterns: Path, transpose: Path) -> int:
     """Runs short launches under compute-sanitizer; returns how many failures there are."""
     tool = shutil.which("compute-sanitizer")
     if tool is None:
         print("compute-sanitizer is not on PATH: not run")
         return 0
     short = ["--repeats", "1", "--block", "1"]
-    small = ["--largest", "4096", "--method", ",".join(METHODS), "--buffers", "device"]
-    run = ["--error-exitcode", "9"]
+    on_device = [*short, "--buffers", "device"]
+    launches = {
+        copies: ["--bytes", "65536", *short],
+        patterns: ["--largest", "4096", "--method", ",".join(METHODS), *on_device],
+        transpose: [*TRANSFORMS, *on_device],
+    }
     done = [
         _launch(
-            options, "sanitized-copies", Path(tool), [*run, str(copies), "--bytes", "65536", *short]
-        ),
-        _launch(options, "sanitized-patterns", Path(tool), [*run, str(patterns), *small, *short]),
+            options,
+            f"sanitized-{program.name.removeprefix('bisection-')}",
+            Path(tool),
+            ["--error-exitcode", "9", str(program), *arguments],
+        )
+        for program, arguments in launches.items()
     ]
     return sum(result is None for result in done)

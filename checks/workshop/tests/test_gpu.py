@@ -26,12 +26,9 @@ def run(monkeypatch, tmp_path, wrong=""):
             raise local.BenchError("exited with 1")
         buffers = next((name for name in SECONDS if f"--buffers {name}" in line), "host")
         metrics = {"time": {"value": SECONDS[buffers]}}
-        entry = {
-            "method": "pingpong",
-            "point": {"bytes": 8},
-            "applicable": True,
-            "metrics": metrics,
-        }
+        entry = {"method": "p2p", "applicable": True, "metrics": metrics}
+        if "transpose" not in line:
+            entry |= {"method": "pingpong", "point": {"bytes": 8}}
         return {"layout": {"devices": [DEVICE]}, "details": {"copies": COPIES}, "results": [entry]}
 
     monkeypatch.setattr(local, "make", lambda *_: None)
@@ -50,7 +47,8 @@ def test_memories_stand_side_by_side(monkeypatch, tmp_path, capsys):
         "0000:41:00.0",
     ]
     assert "pingpong  8B    1 us    4 us    2 us                2.00" in text
-    assert len(commands) == 4
+    assert "p2p       FFT   1 us    4 us    2 us                2.00" in text
+    assert len(commands) == 7
     assert "compute-sanitizer is not on PATH: not run" in text
 
 
@@ -63,4 +61,4 @@ def test_a_launch_that_fails_is_a_failure(monkeypatch, tmp_path, capsys, wrong):
     code, commands = run(monkeypatch, tmp_path, wrong)
     assert code == Exit.FAILED
     assert "exited with 1" in capsys.readouterr().out
-    assert [line.startswith(str(tool)) for line in commands] == [False] * 4 + [True] * 2
+    assert [line.startswith(str(tool)) for line in commands] == [False] * 7 + [True] * 3

@@ -89,6 +89,8 @@ def test_ranks_of_devices(cores, nodes, devices, shape):
         ("buffers", [], True),
         ("buffers", ["gpu"], False),
         ("buffers", "device", False),
+        ("device_ffts", False, True),
+        ("device_ffts", "no", False),
         ("device_order", "3,2,1,0", True),
         ("device_order", "3,", False),
         ("device_order", [0, 1], False),
