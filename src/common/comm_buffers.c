@@ -25,13 +25,15 @@ int bx_comm_buffers_open(bx_run *run, double bytes, double beside, const char *s
     if (bx_run_agree(run) != BX_OK) return run->refusal;
     place = number;
     double on_host = (place == STAGED ? 2 : 1) * bytes + beside;
-    int code = bx_resources_claim_memory(run, on_host, sized_by);
-    if (code != BX_OK || place == HOST) return code;
-    snprintf(option, sizeof option, "--buffers %s", bx_comm_buffer_options.place);
-    code = bx_device_open(run, option, bx_comm_buffer_options.devices,
-                          bx_comm_buffer_options.ranks_per_device, bytes);
-    if (code != BX_OK || place == STAGED) return code;
-    return bx_device_require_aware(run, option, bx_comm_buffer_options.aware);
+    if (place != HOST) { /* first: a device has less memory than its host, and may not be there */
+        snprintf(option, sizeof option, "--buffers %s", bx_comm_buffer_options.place);
+        int code = bx_device_open(run, option, bx_comm_buffer_options.devices,
+                                  bx_comm_buffer_options.ranks_per_device, bytes);
+        if (code == BX_OK && place == DEVICE)
+            code = bx_device_require_aware(run, option, bx_comm_buffer_options.aware);
+        if (code != BX_OK) return code;
+    }
+    return bx_resources_claim_memory(run, on_host, sized_by);
 }
 
 int bx_comm_buffers_open_moved(bx_run *run, double bytes, double beside, const char *sized_by)
