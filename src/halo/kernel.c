@@ -394,7 +394,9 @@ static int claim(bx_run *run, const halo_case *chosen, const int64_t extent[3])
     double bytes = SLACK * points * chosen->kind->point_bytes;
     int code = bx_comm_buffers_open_moved(run, bytes, 0, sized_by);
     double numbers = points * chosen->kind->point_bytes / 16;
-    double block = (double)bx_run_block_steps(run) * STEP + FILL;
+    /* all fields go to a device, and come back, in about the time of a step */
+    int times = bx_comm_buffers_are_copied() ? 2 : 1;
+    double block = (double)bx_run_block_steps(run) * times * STEP + FILL;
     if (code == BX_OK)
         code = bx_resources_claim_time(run, (methods + 2) * numbers * block,
                                        (methods + 1) * numbers * STEP, sized_by);

@@ -108,7 +108,6 @@ static int setup(bx_run *run, void **state)
         return bx_run_refuse(run, BX_RESOURCES, "the buffers: out of memory");
     bx_comm_buffer_fill(&c->memory, 0, c->memory.exchanged, (size_t)bytes);
     c->party.memory = &c->memory;
-    bx_aggressors_open(&c->party);
     size_t peers = (size_t)(c->size > BX_GRID_SIDES ? c->size : BX_GRID_SIDES);
     BX_ALLOC(peers, c->party.counts, c->party.offsets);
     BX_ALLOC(BX_CONGESTION_SLOTS, c->party.requests);
@@ -193,9 +192,6 @@ static double run_batch(congestion *c, const bx_victim *victim, double *seconds)
 {
     double wrong = 0;
     uint64_t before = c->party.generation;
-    void (*exchange)(bx_party *party) =
-        bx_comm_buffers_are_staged() ? bx_victim_exchange_staged : victim->exchange;
-    c->party.victim = victim;
     for (int i = 0; i < BATCH; i++) {
         turn_to(c, before, i);
         victim->prepare(&c->party);
@@ -207,7 +203,7 @@ static double run_batch(congestion *c, const bx_victim *victim, double *seconds)
     for (int i = 0; i < BATCH; i++) {
         turn_to(c, before, i);
         double start = MPI_Wtime();
-        exchange(&c->party);
+        bx_victim_exchange(victim, &c->party);
         seconds[i] = MPI_Wtime() - start;
     }
     for (int i = 0; i < BATCH; i++) {
