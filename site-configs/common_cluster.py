@@ -47,6 +47,7 @@ ACCESS = {
         "account": ["--bank={}"],
         "constraint": ["--requires={}"],
         "exclusive": ["--exclusive"],
+        "gpus": ["--gpus-per-slot={}"],  # a job has a slot per node
     },
     "lsf": {"queue": ["-q {}"], "account": ["-P {}"], "exclusive": ["-x"]},
     "sge": {"queue": ["-q {}"], "account": ["-P {}"]},
@@ -133,9 +134,8 @@ def partition(
             modules: loaded for this partition, after those of the site.
             environs: names of environments; by default system and spack.
             references: kinds that must exist: "ratio", "time".
-            devices: ReFrame's key, [{"type": "gpu", "num_devices": 4}]: jobs of Slurm and PBS
-                ask for so many GPUs
-                of each node, and there are tests in their memory.
+            devices: ReFrame's key, [{"type": "gpu", "num_devices": 4}]: jobs of Slurm, PBS
+                and Flux ask for so many GPUs of each node, and there are tests in their memory.
             network: adapters that must carry the messages between nodes: ["mlx5_0", "mlx5_1"].
             scratch: folders of the file systems that restart files are written to.
 

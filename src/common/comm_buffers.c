@@ -10,6 +10,8 @@ struct bx_comm_buffer_options bx_comm_buffer_options = {.place = "host"};
 static enum { HOST, DEVICE, STAGED } place;
 static bx_comm_buffer *all;
 static char option[32]; /* that has been given */
+static double counted[BX_COPIED];
+const char *const bx_comm_buffers_copied[BX_COPIED] = {"to_host", "to_device", "seconds", "moved"};
 
 bool bx_comm_buffers_are_staged(void)
 {
@@ -25,13 +27,15 @@ int bx_comm_buffers_open(bx_run *run, double bytes, double beside, const char *s
     if (bx_run_agree(run) != BX_OK) return run->refusal;
     place = number;
     double on_host = (place == STAGED ? 2 : 1) * bytes + beside;
-    int code = bx_resources_claim_memory(run, on_host, sized_by);
-    if (code != BX_OK || place == HOST) return code;
-    snprintf(option, sizeof option, "--buffers %s", bx_comm_buffer_options.place);
-    code = bx_device_open(run, option, bx_comm_buffer_options.devices,
-                          bx_comm_buffer_options.ranks_per_device, bytes);
-    if (code != BX_OK || place == STAGED) return code;
-    return bx_device_require_aware(run, option, bx_comm_buffer_options.aware);
+    if (place != HOST) { /* first: a device has less memory than its host, and may not be there */
+        snprintf(option, sizeof option, "--buffers %s", bx_comm_buffer_options.place);
+        int code = bx_device_open(run, option, bx_comm_buffer_options.devices,
+                                  bx_comm_buffer_options.ranks_per_device, bytes);
+        if (code == BX_OK && place == DEVICE)
+            code = bx_device_require_aware(run, option, bx_comm_buffer_options.aware);
+        if (code != BX_OK) return code;
+    }
+    return bx_resources_claim_memory(run, on_host, sized_by);
 }
 
 int bx_comm_buffers_open_moved(bx_run *run, double bytes, double beside, const char *sized_by)
@@ -110,14 +114,23 @@ void bx_comm_buffer_fetch(const bx_comm_buffer *buffer, const void *at, size_t b
     copy(bx_comm_buffer_host(buffer, at), on_device(buffer, at), bytes, BX_TO_HOST);
 }
 
-void bx_comm_buffer_stage_out(const bx_comm_buffer *buffer, void *at, size_t bytes)
+void bx_comm_buffer_stage(const bx_comm_buffer *buffer, const void *at, size_t bytes, bool out)
 {
-    copy(at, on_device(buffer, at), bytes, BX_TO_HOST);
+    if (place != STAGED) return;
+    double start = PMPI_Wtime();
+    void *there = on_device(buffer, at);
+    if (out) copy((void *)at, there, bytes, BX_TO_HOST);
+    if (!out) copy(there, at, bytes, BX_TO_DEVICE);
+    counted[BX_COPIED_SECONDS] += PMPI_Wtime() - start;
+    counted[out ? BX_COPIED_TO_HOST : BX_COPIED_TO_DEVICE] += (double)bytes;
 }
 
-void bx_comm_buffer_stage_in(const bx_comm_buffer *buffer, const void *at, size_t bytes)
+void bx_comm_buffers_count(double sum[BX_COPIED])
 {
-    copy(on_device(buffer, at), at, bytes, BX_TO_DEVICE);
+    for (int i = 0; i < BX_COPIED; i++) {
+        if (sum) sum[i] += counted[i];
+        counted[i] = 0;
+    }
 }
 
 bx_comm_buffer *bx_comm_buffers_find(const void *at)
@@ -158,6 +171,7 @@ void bx_comm_buffers_move(void *to, const int *to_index, const void *from, const
                           size_t count, size_t bytes)
 {
     if (count == 0) return;
+    counted[BX_COPIED_MOVED] += (double)count * (double)bytes;
     bx_device_get()->move(bx_comm_buffers_device(to), to_index, bx_comm_buffers_device(from),
                           from_index, count, (int)(bytes / sizeof(uint64_t)));
 }

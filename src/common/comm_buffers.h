@@ -82,12 +82,27 @@ void bx_comm_buffers_fetch(void);
  * The harness calls it when a sample's clock has stopped. */
 void bx_comm_buffers_inspect(bx_verification *verification);
 
-/* ---- inside a step with staged buffers, the same ---- */
+/* ---- inside a step, the same: copies of staged buffers, nothing of others ---- */
 
+void bx_comm_buffer_stage(const bx_comm_buffer *buffer, const void *at, size_t bytes, bool out);
 /* Copies from the device what is to be sent. */
-void bx_comm_buffer_stage_out(const bx_comm_buffer *buffer, void *at, size_t bytes);
+static inline void bx_comm_buffer_stage_out(const bx_comm_buffer *buffer, const void *at,
+                                            size_t bytes)
+{
+    if (buffer->device) bx_comm_buffer_stage(buffer, at, bytes, true);
+}
 /* Copies to the device what was received. */
-void bx_comm_buffer_stage_in(const bx_comm_buffer *buffer, const void *at, size_t bytes);
+static inline void bx_comm_buffer_stage_in(const bx_comm_buffer *buffer, const void *at,
+                                           size_t bytes)
+{
+    if (buffer->device) bx_comm_buffer_stage(buffer, at, bytes, false);
+}
+/* What this rank has copied inside steps since the last call, which is added to `sum` (NULL: to
+ * nothing): bytes staged to the host and to the device, seconds of both, bytes moved on the device.
+ */
+enum { BX_COPIED_TO_HOST, BX_COPIED_TO_DEVICE, BX_COPIED_SECONDS, BX_COPIED_MOVED, BX_COPIED };
+extern const char *const bx_comm_buffers_copied[BX_COPIED];
+void bx_comm_buffers_count(double sum[BX_COPIED]);
 
 /* ---- on the device, inside a step ---- */
 

@@ -215,7 +215,9 @@ int NAME(DriverGetVersion)(int *version)
 int NAME(GetDeviceCount)(int *count)
 {
     if (fails("driver")) return FAKE_HIP ? NO_DEVICE : OLD_DRIVER;
-    *count = (int)setting("FAKE_DEVICES", 2);
+    *count = setting(FAKE_HIP ? "ROCR_VISIBLE_DEVICES" : "CUDA_VISIBLE_DEVICES", 0) < 0
+                 ? 0
+                 : (int)setting("FAKE_DEVICES", 2);
     return *count > 0 ? 0 : NO_DEVICE;
 }
 int NAME(SetDevice)(int device)

@@ -58,6 +58,7 @@ def verified(
         for entry in out.result["results"]:
             names = {check["name"] for check in entry["verification"]["checks"]}
             test.assertEqual("work left on the device" in names, entry["applicable"])
+            test.assertEqual("copies" in entry, entry["applicable"])
         return out
     raise unittest.SkipTest("see the case")
 
@@ -256,6 +257,62 @@ class Launches(unittest.TestCase):
             for buffers, order, runtime in cases:
                 how |= {"runtime": runtime, "FAKE_ORDER": order}
                 verified(self, kernel, buffers, ranks, *arguments, **how)
+
+
+class Mpi4(unittest.TestCase):
+    """Methods of MPI 4, in builds that have it; each beside one that all builds have."""
+
+    def inapplicable(self, kernel: str, buffers: str, *arguments: str, **how: str) -> dict:
+        short = ("--repeats", "2", "--block", "2", "--baseline", "none")
+        out = verified(self, kernel, buffers, 2, *arguments, *short, **how)
+        if any(entry["lacks_library"] for entry in out.result["results"]):
+            self.skipTest("no MPI 4")
+        return inapplicable(out)
+
+    def test_requests_that_are_made_once(self):
+        """They have the buffers' addresses: MPI is given those of the device, or of its stage."""
+        transpose = KERNELS["bisection-transpose"]
+        grid = ("--transpose-only", "--grid", "12,10,9", "--bands", "2")
+        for buffers, order in itertools.product(("device", "staged"), ORDERS[:3]):
+            once = ("--method", "allreduce,allreduce-init", "--largest", "2048")
+            away = self.inapplicable(PATTERNS, buffers, *once, FAKE_ORDER=order)
+            self.assertEqual(away, {})
+            once = ("--method", "alltoallv,alltoallv-init", *grid)
+            self.assertEqual(self.inapplicable(transpose, buffers, *once, FAKE_ORDER=order), {})
+
+    def test_threads_of_the_host_pack_parts(self):
+        halo = KERNELS["bisection-halo"]
+        for buffers in ("device", "staged"):
+            away = self.inapplicable(halo, buffers, "--method", "isend,partitioned")
+            self.assertEqual(away, {"partitioned": "the host's threads pack a part each"})
+
+
+class Counted(unittest.TestCase):
+    """The copies of a step, which tell what device memory costs and what staging adds."""
+
+    def copied(self, buffers: str) -> dict:
+        more = ("--case", "pchan-24", "--method", "isend", "--baseline", "none", "--repeats", "2")
+        out = launch(KERNELS["bisection-halo"], 2, "--buffers", buffers, *more)
+        self.assertEqual(out.code, 0, out.stdout + out.stderr)
+        (entry,) = [entry for entry in out.result["results"] if entry["applicable"]]
+        self.sent = entry["communication"]["p2p"]["bytes"]
+        return entry.get("copies")
+
+    def test_what_is_staged_is_what_is_sent(self):
+        staged, device = self.copied("staged"), self.copied("device")
+        for name in ("min", "mean", "max"):
+            self.assertEqual(staged["to_host"][name], self.sent[name])
+            self.assertEqual(staged["to_device"][name], self.sent[name])
+            self.assertEqual(device["to_host"][name], 0)
+            self.assertEqual(device["to_device"][name], 0)
+        self.assertGreater(staged["seconds"]["min"], 0)
+        self.assertEqual(device["seconds"]["max"], 0)
+        # Packed, unpacked, and ghosts of one's own along the two other directions.
+        self.assertGreater(device["moved"]["min"], 2 * self.sent["min"])
+        self.assertEqual(staged["moved"], device["moved"])
+
+    def test_host_memory_has_none(self):
+        self.assertIsNone(self.copied("host"))
 
 
 def copies(ranks: int, *arguments: str, **options: str) -> Outcome:
