@@ -28,6 +28,7 @@ COMMANDS = {
     "references": ("references", "make references from stored sessions"),
     "site": ("site", "describe a cluster in a site file, and check that file"),
     "doctor": ("doctor", "examine sites, checks, references, locks and stored results"),
+    "schema": ("schema", "print the JSON Schema of what --json prints, and of files"),
     "advise": ("advise", "recommend settings for users of a partition"),
 }
 
