@@ -9,7 +9,7 @@ from bisection.analysis.outlying import FEW_SAMPLES, slower
 from bisection.core.format import amount, plural
 from bisection.core.grouping import grouped
 from bisection.core.reasons.base import clause
-from bisection.core.reasons.performance import Excluded
+from bisection.core.reasons.performance import Excluded, OtherReleases
 from bisection.core.thresholds import LIMITS
 from bisection.core.verdicts import COMPARED, Against, Scope, Verdict
 from bisection.judge import alarms
@@ -17,6 +17,7 @@ from bisection.report import verdict_text, words
 from bisection.report.lines import commanded, wrapped
 from bisection.report.text_tables import lines_of, noted
 
+BESIDE = (Excluded, OtherReleases)  # advice that a run has, too
 MOST = 30  # rows of a verdict that are listed one by one
 LISTED = [v for v in COMPARED if v not in (Verdict.INCONCLUSIVE, Verdict.UNCHANGED)]
 
@@ -65,7 +66,7 @@ def against_earlier(result: Comparison) -> list[str]:
     if any(row.scope == Scope.SESSIONS for row in result.rows):  # by the jobs of --reruns
         text = words.sentence(result)
     lines = [f"compared with {earlier}: {text}"]
-    lines += [f"note: {advice}" for advice in result.advice if isinstance(advice, Excluded)]
+    lines += [f"note: {advice}" for advice in result.advice if isinstance(advice, BESIDE)]
     return lines + ([f"unsafe: {words.unsafe(result)}"] if result.unsafe else [])
 
 
