@@ -27,6 +27,7 @@ COMMANDS = {
     "references": ("references", "make references from stored sessions"),
     "site": ("site", "describe a cluster in a site file, and check that file"),
     "doctor": ("doctor", "examine sites, checks, references, locks and stored results"),
+    "export": ("export", "write stored nights as CSV, JSON lines or Parquet"),
     "schema": ("schema", "print the JSON Schema of what --json prints, and of files"),
     "advise": ("advise", "recommend settings for users of a partition"),
 }

@@ -18,6 +18,7 @@ from typing import Any, Literal, Union, get_args, get_origin, get_type_hints, is
 
 from bisection.core.reasons.base import Reason
 from bisection.kernels import results
+from bisection.nights import NightRow
 from bisection.report.documents import (
     ComparisonDocument,
     DoctorDocument,
@@ -61,7 +62,7 @@ def schema_of(kind: type[Document]) -> Schema:
 
 
 def schema_of_record(title: str, kind: type) -> Schema:
-    """The schema of a file that holds a TypedDict."""
+    """The schema of a record without a name of its own."""
     return _whole(title, kind, {}, {})
 
 
@@ -72,6 +73,10 @@ def _of_file(module: types.ModuleType, name: str) -> Schema:
 # name -> about it, how it is made
 SCHEMAS: dict[str, tuple[str, Callable[[], Schema]]] = {
     **{kind.name: (str(kind.__doc__), partial(schema_of, kind)) for kind in DOCUMENTS},
+    "night": (
+        "A line of stored nights: `bisection export --json`.",
+        partial(schema_of_record, "A metric of a test in one session", NightRow),
+    ),
     "site": (
         "The facts of a cluster: site-configs/NAME.json.",
         partial(schema_of_record, f"The facts of a site, version {facts.VERSION}", facts.SiteFacts),
