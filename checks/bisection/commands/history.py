@@ -47,6 +47,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def act(options: argparse.Namespace) -> Exit:
+    if options.json and (options.accept or options.revoke):
+        raise BisectionError(
+            "--json: the history alone is printed as JSON, no --accept or --revoke"
+        )
     with opened(paths.home()) as store:
         chosen = select(options.sessions or "..", store)
         sessions, notes = (list(chosen), []) if options.sessions else usual(chosen)

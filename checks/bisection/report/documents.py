@@ -11,13 +11,12 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from bisection.analysis.model import Change, ChangePoint, Comparison, Event, Side, Undecided
+from bisection.analysis.model import Change, ChangePoint, Comparison, Event, Row, Undecided
 from bisection.core import thresholds
 from bisection.core.format import printable
-from bisection.core.identity import MetricId
 from bisection.core.reasons.base import Reason, as_data, clause
-from bisection.core.reasons.performance import SharedChange, TwoStates
-from bisection.core.verdicts import Against, Exit, Grade, Scope, Verdict
+from bisection.core.reasons.performance import SharedChange
+from bisection.core.verdicts import Exit, Grade, Verdict
 from bisection.judge import decision
 from bisection.kernels.launch_record import LaunchRecord
 from bisection.report import words
@@ -191,32 +190,10 @@ class NamedSession:
 
 
 @dataclass
-class ComparedRow(MetricId):
+class ComparedRow(Row):
     """One metric of one test on both sides. `ratio` is after over before, of values as measured."""
 
-    control: bool  # measures the cores alone
-    before: Side
-    after: Side
-    verdict: Verdict
-    reason: Reason | None  # null where the numbers say it
-    scope: Scope | None
-    ratio: float | None
-    low: float | None  # the confidence interval of `ratio`
-    high: float | None
-    p: float | None  # p-value of such a difference, adjusted for the table
-    outlier: bool  # one session outside of what the earlier ones showed
-    again: bool  # perhaps: to be measured again where that is possible
-    limit: float | None  # beyond it, a session is slower than all earlier ones
-    seen: float | None  # what was set beside it
-    shared: int  # the times of its launch, where it is beyond what they share
-    shared_limit: float | None  # beyond which it is
-    baseline_moved: bool  # outside, by the baseline of the ratio alone
-    against: Against | None  # the expected ratio
-    communication: float | None  # fraction of the time spent communicating, before
-    explained: Reason | None  # whether a network explains `against`
-    cause: Reason | None  # what of the network explains that a code got slower
-    states: TwoStates | None  # the two that it has, and how often it is in the slower one
-    why: str  # why it has its verdict, in words
+    why: str = ""  # why it has its verdict, in words
 
 
 @dataclass(kw_only=True)

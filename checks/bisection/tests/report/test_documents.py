@@ -62,10 +62,21 @@ def test_json_stands_alone_on_standard_output(home, words, command_line):
     assert json.loads(printed)["version"] == 1
 
 
-def test_json_of_what_is_no_list_is_one_line(home, command_line):
-    code, text, errors = command_line("sessions", "--json", "tag", "a=b", "latest")
-    assert (code, text) == (2, "")
-    assert errors.endswith("--json: only the list is printed as JSON, not `tag`\n")
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        ("sessions --json tag a=b latest", "only the list is printed as JSON, not `tag`"),
+        ("history --json --accept 0000001e", "alone is printed as JSON, no --accept or --revoke"),
+        ("verdict --json no/such/folder", "no verdict in no/such/folder: No such file"),
+        ("compare --json latest", "the following arguments are required: BEFORE, AFTER"),
+    ],
+)
+def test_what_has_no_json_is_one_line_and_does_nothing(home, words, says, command_line):
+    before = command_line("sessions", "--json"), command_line("history", "--json")
+    code, text, errors = command_line(*words.split())
+    assert (code, text, errors.count("\n")) == (2, "", 1)
+    assert says in errors
+    assert before == (command_line("sessions", "--json"), command_line("history", "--json"))
 
 
 def test_a_document_that_is_not_of_its_schema_is_told(home, command_line):
