@@ -1,5 +1,6 @@
 """The report as Markdown, JUnit, Prometheus, and a list of bad nodes."""
 
+import math
 import re
 import statistics
 import xml.etree.ElementTree as ET
@@ -203,21 +204,17 @@ def _counts(entries: list[JunitTest]) -> dict[str, str]:
 RUN_VERDICTS = [verdict for verdict in Verdict if verdict not in COMPARED] + [Verdict.NOT_MEASURED]
 HELP = {
     "exit_code": "Exit code of the run or the comparison",
+    "run_timestamp": "Unix time of the start of the run",
+    "bad_node": "1 for a node that results accuse by name",
     "tests": "Tests of the run",
     "metrics": "Metrics compared",
     "slower_metrics": "Metrics slower than in all earlier sessions, confirmed by a retest or not",
     "alarms": "Events of the history since which metrics are worse, and that nobody accepted",
     "alarm_metrics": "Metrics worse since a session, of an alarm of the history",
     "alarm_start_timestamp": "Unix time of the session since which metrics are worse",
-    "measured": "Measured value, the median of the newest session's runs",
-    "reference": "Reference of the metric",
-    "lower_bound": "Lower limit of passing values",
-    "upper_bound": "Upper limit of passing values",
-    "earlier": "Median of the earlier sessions",
-    "change": "After over before, of values as measured",
-    "change_lower": "Lower end of the change's confidence interval",
-    "change_upper": "Upper end of the change's confidence interval",
-    "verdict": "1 for the verdict on the metric",
+    "measured": "Time of a step, or a metric that has limits: the median of the session's runs",
+    "allowance_used": "Part of the allowance: 0 at the better limit, 1 at the failing limit",
+    "change": "After over before, of metrics that got slower or faster, as measured",
 }
 # name, without `bisection_` and the unit; value; its unit, one of ours; labels, the same names for
 # every value of a gauge
@@ -248,10 +245,16 @@ def _samples(report: Report) -> Iterator[Sample]:
     judged, alarms = run.judged if run else [], [e for e in report.evidence.events if e.alarm]
     tests: list[TestId | Event] = [*judged, *rows, *alarms]
     places = dict.fromkeys((test.system, test.partition) for test in tests)
-    for here in places or [(run.request.system if run else "", "")]:
+    nowhere = (run.request.system if run else "", "")
+    system, partition = next(iter(places), nowhere)
+    for node in bad_nodes(report):  # whose partition is not known
+        partition = partition if len(places) == 1 else ""
+        yield "bad_node", 1, "", {"system": system, "partition": partition, "node": node}
+    for here in places or [nowhere]:
         place = dict(zip(("system", "partition"), here, strict=True))
         yield "exit_code", report.exit_code, "", place
         if run:
+            yield "run_timestamp", run.started or math.nan, "s", place
             counts = Counter(run.outcome(c) for c in judged if (c.system, c.partition) == here)
             for verdict in RUN_VERDICTS:
                 yield "tests", counts[verdict], "", {**place, "verdict": verdict}
@@ -272,20 +275,16 @@ def _samples(report: Report) -> Iterator[Sample]:
     measured = [case for case in judged if case.verdict != Verdict.NOT_MEASURED]
     pairs = [(case, metric) for case in measured for metric in case.metrics if finite(metric.value)]
     for key, members in grouped(pairs, lambda pair: (*pair[0].identity, pair[1].name)).items():
-        labels, (_, last) = dict(zip(LABELS, key, strict=True)), members[-1]
-        middle = statistics.median(metric.value for _, metric in members)  # of runs of a test
-        yield "measured", middle, last.unit, labels
-        yield "reference", last.reference, last.unit, labels
-        yield "lower_bound", last.low, last.unit, labels
-        yield "upper_bound", last.high, last.unit, labels
+        labels, metrics = dict(zip(LABELS, key, strict=True)), [metric for _, metric in members]
+        last = metrics[-1]
+        if last.asserted or last.name == "time":  # 3,000 metrics are 1 MB, of which no panel asks
+            yield "measured", statistics.median(m.value for m in metrics), last.unit, labels
+        if None not in (last.low, last.high):
+            used = statistics.median(metric.allowance_used for metric in metrics)
+            yield "allowance_used", used, "ratio", labels
     for row in rows:
-        labels = dict(zip(LABELS, row.key, strict=True))
-        if run is None:  # else the run has the newest value
-            yield "measured", row.after.median, row.unit, labels
-        yield "earlier", row.before.median, row.unit, labels
-        for name, value in (("", row.ratio), ("_lower", row.low), ("_upper", row.high)):
-            yield f"change{name}", value, "ratio", labels
-        yield "verdict", 1, "", {**labels, "verdict": row.verdict}
+        if row.verdict in (Verdict.REGRESSED, Verdict.IMPROVED):
+            yield "change", row.ratio, "ratio", dict(zip(LABELS, row.key, strict=True))
 
 
 # ---- nodes ----
