@@ -4,8 +4,10 @@ import csv
 import io
 import itertools
 import json
+import sys
 from collections.abc import Iterable, Iterator
 from dataclasses import fields
+from datetime import datetime
 from pathlib import Path
 
 from bisection.core import paths
@@ -46,7 +48,7 @@ def write_parquet(rows: Iterable[NightRow], path: Path) -> None:
     except ImportError:
         raise BisectionError(
             "--parquet needs the Python package pyarrow, which is not installed: "
-            f"{paths.home() / 'venv/bin/python'} -m pip install pyarrow"
+            f"{sys.executable} -m pip install pyarrow"
         ) from None
     kinds = {
         **dict.fromkeys(("value", "lower", "upper", "disturbed"), pyarrow.float64()),
@@ -61,8 +63,6 @@ def write_parquet(rows: Iterable[NightRow], path: Path) -> None:
 
 
 def _columns(rows: Iterable[NightRow]) -> dict[str, list[object]]:
-    from datetime import datetime
-
     columns: dict[str, list[object]] = {name: [] for name in NAMES}
     for row in rows:
         values = vars(row) | {
