@@ -21,9 +21,11 @@ from urllib.parse import urlsplit
 
 from bisection.core import paths
 from bisection.core.format import plural
+from bisection.core.reasons.base import as_data
 from bisection.core.thresholds import LIMITS
 from bisection.core.verdicts import BisectionError
 from bisection.report import exports
+from bisection.report.documents import VerdictDocument
 from bisection.report.report_data import Report
 from bisection.report.verdict_text import next_step
 from bisection.runs.run_verdict import RunVerdict
@@ -77,7 +79,7 @@ def filled(template: Path, values: Mapping[str, str]) -> Any:
 
 def message(report: Report, run: RunVerdict) -> dict[str, Any]:
     """The verdict as verdict.json has it, without launches, and with bad tests alone."""
-    verdict = exports.as_json(run)
+    verdict = as_data(VerdictDocument.of(run))
     bad = {id(case) for case in run.bad}
     of_cases = zip(verdict.pop("cases"), run.cases, strict=True)
     cases = [known for known, case in of_cases if id(case) in bad]

@@ -1,4 +1,4 @@
-"""The report as Markdown, JUnit, Prometheus, and a list of bad nodes; the verdict as JSON."""
+"""The report as Markdown, JUnit, Prometheus, and a list of bad nodes."""
 
 import math
 import re
@@ -6,7 +6,6 @@ import statistics
 import xml.etree.ElementTree as ET
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict
 from typing import Any, NamedTuple
 
 from bisection.analysis.model import Event, Row
@@ -15,7 +14,7 @@ from bisection.core.format import amount, finite, interval, plain, short, times,
 from bisection.core.grouping import grouped
 from bisection.core.identity import IDENTITY, TestId
 from bisection.core.reasons import ADAPTER_FAULTS, MACHINE_FAULTS, REPORTED
-from bisection.core.reasons.base import as_data, clause
+from bisection.core.reasons.base import clause
 from bisection.core.reasons.launches import Blocked, LaunchFault, Misplaced, NodeFail
 from bisection.core.reasons.performance import SlowNode, WorseSince
 from bisection.core.topology import expanded
@@ -28,7 +27,6 @@ from bisection.report import words
 from bisection.report.report_data import STATES, Report, headline
 from bisection.report.sections import PURPOSE, opening, sections
 from bisection.report.text_tables import TextTable, case_name
-from bisection.report.verdict_text import sentence
 from bisection.runs.run_verdict import RunVerdict, TestResult
 
 LABELS = (*IDENTITY, "metric")
@@ -354,43 +352,3 @@ def _accused(case: TestResult) -> list[str]:
     hosts = {host: host if host in nodes else host.partition(".")[0] for host in case.record.hosts}
     accused = [host for host, node in hosts.items() if named & {host, node} or node in nodes]
     return accused + [node for node in nodes if node not in hosts.values()]
-
-
-# ---- JSON ----
-
-
-def as_json(verdict: RunVerdict) -> dict[str, Any]:
-    """The verdict for verdict.json: in words, and under `reasons` as codes with their values."""
-    kinds = {name: getattr(verdict, name) for name in verdict.REASONS}
-    records = {id(case.record): case.record for case in verdict.cases}
-    places = {key: place for place, key in enumerate(records)}
-    return {
-        "exit_code": decision.of_run(verdict),
-        "verdict": sentence(verdict),
-        "session": verdict.session,
-        "seconds": verdict.seconds,
-        "price": verdict.price._asdict(),
-        "nights": verdict.nights,
-        "grade": verdict.interconnect and verdict.interconnect.grade,
-        "interconnect": verdict.interconnect and verdict.interconnect.as_dict(),
-        **{name: list(map(str, reasons)) for name, reasons in kinds.items()},
-        "reasons": {name: [r.as_dict() for r in reasons] for name, reasons in kinds.items()},
-        **asdict(verdict.request),
-        "launches": [as_data(record) for record in records.values()],
-        "cases": [
-            {**_case_as_json(case), "launch": places[id(case.record)]} for case in verdict.cases
-        ],
-    }
-
-
-def _case_as_json(case: TestResult) -> dict[str, Any]:
-    names = "check case layout method environ hash run fixture launches verdict folders files ran"
-    reasons = {"cause": case.reason, "remark": case.remark}
-    return {
-        "test": case.name,
-        "partition": f"{case.system}:{case.partition}",
-        **{name: getattr(case, name) for name in names.split()},
-        **{name: clause(reason) for name, reason in reasons.items()},
-        "reasons": {name: r.as_dict() for name, r in reasons.items() if r},
-        "metrics": [{**asdict(m), "asserted": m.asserted} for m in case.metrics],
-    }

@@ -1,10 +1,11 @@
 """Builds the documentation as a site, with a search: .bisection/docs/site/index.html.
 
-The pages are the Markdown of the repository as it is, and the help of all commands.
+The pages are the Markdown of the repository as it is, the help of all commands, and all schemas.
 A broken link, or a page that the table of contents lacks, stops the build.
 """
 
 import argparse
+import json
 import os
 import re
 import shutil
@@ -17,6 +18,7 @@ from pathlib import Path
 from bisection import cli
 from bisection.core import paths
 from bisection.core.verdicts import Exit
+from bisection.report.schemas import SCHEMAS
 
 SOURCE = paths.ROOT / "checks/workshop/docs"  # Sphinx's configuration, and the table of contents
 LINK = re.compile(r"\[([^\[\]]*)\]\(([^()\s#]+)((?:#[^()\s]*)?)\)")
@@ -55,7 +57,8 @@ def write_pages(folder: Path) -> None:
                 copy.parent.mkdir(parents=True, exist_ok=True)
                 shutil.copyfile(file, copy)
     shutil.move(folder / SOURCE.relative_to(paths.ROOT) / "index.md", folder)
-    (folder / "commands.md").write_text("\n".join(commands()), encoding="utf-8")
+    for name, lines in {"commands": commands(), "schemas": schemas()}.items():
+        (folder / f"{name}.md").write_text("\n".join(lines), encoding="utf-8")
 
 
 def without_folder(page: Path, link: re.Match[str]) -> str:
@@ -72,6 +75,13 @@ def commands() -> Iterator[str]:
             if words[:1] == [name]:
                 title = f"bisection {' '.join(words)}"
                 yield f"## {title}\n\n```text\n{parser.format_help()}```\n"
+
+
+def schemas() -> Iterator[str]:
+    """The lines of a page with the JSON Schema of each document and file."""
+    yield "# Schemas\n\nThe JSON Schemas that `bisection schema NAME` prints.\n"
+    for name, (about, make) in SCHEMAS.items():
+        yield f"## {name}\n\n{about}\n\n```json\n{json.dumps(make(), indent=1)}\n```\n"
 
 
 def leaves(
