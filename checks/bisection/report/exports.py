@@ -23,7 +23,7 @@ from bisection.core.verdicts import COMPARED, Exit, Verdict
 from bisection.judge import decision
 from bisection.judge.alarms import by_check
 from bisection.judge.decision import Weight
-from bisection.report import words
+from bisection.report import osu, words
 from bisection.report.report_data import STATES, Report, headline
 from bisection.report.sections import PURPOSE, opening, sections
 from bisection.report.text_tables import TextTable, case_name
@@ -374,6 +374,7 @@ def as_json(verdict: RunVerdict) -> dict[str, Any]:
         "nights": verdict.nights,
         "grade": verdict.interconnect and verdict.interconnect.grade,
         "interconnect": verdict.interconnect and verdict.interconnect.as_dict(),
+        "osu": [each.as_dict() for each in osu.measured(verdict)],
         **{name: list(map(str, reasons)) for name, reasons in kinds.items()},
         "reasons": {name: [r.as_dict() for r in reasons] for name, reasons in kinds.items()},
         **asdict(verdict.request),
