@@ -148,7 +148,7 @@ def read(account: str, reservation: str) -> survey.SchedulerSurvey:
         decisions.append(Text(text, next="Write account=... in the site file."))
     held, unusable = reservations(), None
     jobs = [account or default] if account or default else accounts
-    lineages = {name: {name} for name in jobs}
+    lineages: Lineages = {name: {name} for name in jobs}
     if held and needed:  # else Slurm compares names
         lineages = _lineages(jobs, known.get("ClusterName", ""))
     own = held.get(reservation)
