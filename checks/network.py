@@ -163,6 +163,42 @@ class network_cold(network):
     inapplicable = {name: ["mpi"] for name in ALL_TO_ALL}  # to many ranks: memory
 
 
+class OsuLaunch(Launch):
+    """The loops of OSU's micro-benchmarks, by their rules."""
+
+    kernel = "osu"
+    simulates = False  # iterations over one buffer show caches, which it has not
+    case = parameter(["sweep"])
+    layout = parameter(["mpi"])
+    sampling = {"sweep": "--repeats 3 --block 1 --warmup 0"}
+    options = [f"--memory {LIMITS.patterns_memory:.0f}"]
+
+
+@rfm.simple_test
+class network_osu(KernelCheck):
+    """What do OSU's micro-benchmarks measure, which vendors quote?"""
+
+    launch = fixture(OsuLaunch, scope="environment")
+    method = parameter(tables.methods("osu"))
+    asserted = []  # the patterns are judged
+    tiers = {"interconnect": {}}
+
+    @run_after("init")
+    def choose_metrics(self) -> None:
+        """Seconds or rates, by the method, at each of its sizes."""
+        seconds = self.method in ("latency", "alltoall", "allreduce")
+        rates = ["bandwidth", *["message_rate"] * (self.method == "mbw-mr")]
+        self.metrics = ["latency"] if seconds else rates
+        self.points = labels(tables.sizes(self.method, "osu"))
+
+    @run_before("sanity")
+    def leave_out(self) -> None:
+        """Only the sizes for which there was memory. One rank has none to exchange with."""
+        self.points = labels(self.launch.result["details"]["points"].get(self.method, []))
+        if self.launch.num_tasks == 1:
+            self.inapplicable = {self.method: [self.layout]}
+
+
 class CongestionLaunch(Launch):
     """Victims, quiet and under aggressors, on nodes that each cycle deals anew."""
 

@@ -35,6 +35,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def act(options: argparse.Namespace) -> Exit:
+    if options.before == options.after and not options.aa:  # `report latest`
+        options.before = EARLIER
     with opened(paths.home()) as store:
         try:
             comparison, sessions = compared(store, options)

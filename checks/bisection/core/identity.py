@@ -80,9 +80,10 @@ def is_ratio_to_itself(metric: str, method: str) -> bool:
     return POINT.sub("", metric) == f"ratio_{method.replace('-', '_')}"
 
 
-def swept_size(metric: str) -> int | None:
-    """The bytes of a time at one point of a sweep: 2048 of time_2KiB; None of another metric."""
-    match = re.fullmatch(f"time_([1-9][0-9]*)({'|'.join(BYTES)})", metric)
+def swept_size(metric: str, of: str = "time") -> int | None:
+    """The bytes of a metric, a time for example, at one point of a sweep: 2048 of time_2KiB; None
+    of another metric."""
+    match = re.fullmatch(f"{of}_([1-9][0-9]*)({'|'.join(BYTES)})", metric)
     return int(match[1]) * BYTES[match[2]] if match else None
 
 

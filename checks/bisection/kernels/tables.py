@@ -12,7 +12,7 @@ import re
 
 from bisection.core import paths
 
-NETWORK = ("pairs", "patterns", "noise", "congestion", "device")
+NETWORK = ("pairs", "patterns", "noise", "congestion", "device", "osu")
 # Kernels whose methods do the same work and stand in one result.
 ALTERNATIVES = ("transpose", "npar", "eigen", "md", "halo", "tasks", "patches", "restart")
 # Where each kernel lists its methods and cases; those of the network have no cases.
@@ -46,10 +46,10 @@ def cases(kernel: str) -> list[str]:
     return list(_names(*CASES[kernel]))
 
 
-def sizes(method: str) -> list[int]:
-    """The bytes of the messages that a method of the kernel patterns is measured with; empty for a
-    method without messages. Errors as of methods()."""
-    path = paths.ROOT / "src" / METHODS["patterns"][0]
+def sizes(method: str, kernel: str = "patterns") -> list[int]:
+    """The bytes of the messages that a method of a kernel, patterns or osu, is measured with; empty
+    for a method without messages. Errors as of methods()."""
+    path = paths.ROOT / "src" / METHODS[kernel][0]
     name = method.replace("-", "_")
     line = re.search(rf"^BX_METHOD\({name}, (\d+), (\d+), (\d+)\)", path.read_text("utf-8"), re.M)
     if not line:

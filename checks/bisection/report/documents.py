@@ -19,7 +19,8 @@ from bisection.core.reasons.performance import SharedChange
 from bisection.core.verdicts import Exit, Grade, Verdict
 from bisection.judge import decision
 from bisection.kernels.launch_record import LaunchRecord
-from bisection.report import words
+from bisection.report import osu, words
+from bisection.report.osu import OsuNumbers
 from bisection.report.verdict_text import sentence
 from bisection.runs.run_verdict import VERSION, Request, RunVerdict, TestResult
 from bisection.sites.site_files import Defect
@@ -138,6 +139,7 @@ class VerdictDocument(Document, Request):
     nights: int | None  # sessions that references may be made from; null: not known
     grade: Grade | None  # of the network; null: the tier asks another question
     interconnect: "Interconnect | None"
+    osu: list[OsuNumbers]  # of each launch of OSU's micro-benchmarks
     troubles: list[str]  # why the run is not complete
     failures: list[str]  # what is wrong, but of no selected test
     slower: list[str]  # tests slower than in all earlier sessions, confirmed by the retest
@@ -168,6 +170,7 @@ class VerdictDocument(Document, Request):
             nights=verdict.nights,
             grade=verdict.interconnect.grade if verdict.interconnect else None,
             interconnect=verdict.interconnect,
+            osu=[each.numbers for each in osu.measured(verdict)],
             **said,
             reasons=kinds,
             **vars(verdict.request),

@@ -18,7 +18,7 @@ from bisection.core.grouping import grouped
 from bisection.core.reasons.performance import SharedChange
 from bisection.core.thresholds import LIMITS
 from bisection.core.verdicts import Against, Verdict
-from bisection.report import devices, verdict_text, words
+from bisection.report import devices, osu, verdict_text, words
 from bisection.report.report_data import Report, headline
 from bisection.report.text_tables import (
     CELLS,
@@ -227,6 +227,11 @@ def _devices(report: Report) -> Content:
     return devices.LEAD if rows else "", [devices.table(rows)], devices.slower(rows)
 
 
+def _osu(report: Report) -> Content:
+    measured = osu.measured(report.run)
+    return osu.LEAD if measured else "", [*map(osu.table, measured)], []
+
+
 def _history(report: Report) -> Content:
     lead = "Each line is a metric over its nights. The list has what changed, and is no alarm."
     return lead, [], words.no_alarms(report.evidence.events)
@@ -314,6 +319,7 @@ SECTIONS: dict[str, tuple[str, str | Callable[[Report], Content]]] = {
         f"had the cores for more than {LIMITS.disturbed_note:.0%} of the time, it is that of the "
         "kernel's phases in undisturbed steps, if they are known.",
     ),
+    "osu": ("OSU benchmarks", _osu),
     "devices": ("Device memory", _devices),
     "files": ("Files", _restart),
     "predicted": ("What the network explains", _predicted),

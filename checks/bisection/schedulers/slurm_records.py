@@ -19,15 +19,16 @@ from bisection.schedulers import survey
 
 MPI_TYPES = ("pmix", "cray_shasta", "pmi2")  # the order in which they are tried
 # Words of the states of a node that takes jobs; the beginnings of those of a node that takes none:
-# in sinfo, and everywhere.
+# in sinfo, and everywhere. A node is blocked while a job has its part of the topology to itself.
 TAKES_JOBS = {"idle", "allocated", "mixed", "completing", "planned", "reserved"}
+NO_MATTER = {"reboot_canceled"}
 UNAVAILABLE = ("down", "drain", "fail", "error", "inval", "maint", "reboot", "unknown")
-TAKES_NONE = (*UNAVAILABLE, "blocked", "future", "no_respond", "not_resp", "perfctrs", "undrain")
+TAKES_NONE = (*UNAVAILABLE, "future", "no_respond", "not_resp", "perfctrs", "undrain")
 
 
 def takes_jobs(state: str) -> bool:
     """True if a node in this state takes jobs now, or once its jobs have ended."""
-    words = re.findall("[a-z_]+", state.lower())
+    words = set(re.findall("[a-z_]+", state.lower())) - NO_MATTER
     stopped = "*" in state or any(word.startswith(TAKES_NONE) for word in words)
     return not stopped and not TAKES_JOBS.isdisjoint(words)
 
@@ -58,6 +59,7 @@ def node_records(text: str) -> Iterator[dict[str, str]]:
             yield record | ({"Reason": reason[1].strip()} if reason else {})
 
 
+Lineages = Mapping[str, set[str]]  # account -> it, its parent account, that one's parent, ...
 OTHER_RESERVATION = "Name another one: `scontrol show reservation` has their users and times."
 HELD = r"(?:MAINT(?:ENANCE)?|RESERVED)\b"  # in the state of a node of a reservation
 
@@ -74,6 +76,14 @@ class Reservation:
     def is_active(self) -> bool:
         return self.fields.get("State") != "INACTIVE"
 
+    def holds(self, user: str, accounts: Lineages) -> bool:
+        """Whether jobs of a user that do not name it are kept off its nodes: not where it has some
+        cores of them alone, or draws the jobs of those who may use it."""
+        if not self.is_active or "CoreIDs" in self.fields:
+            return False
+        draws = "MAGNETIC" in self.fields.get("Flags", "").split(",")
+        return not draws or bool(self.closed(user, accounts))
+
     def down(self, node: str, state: str) -> str:
         """Why a node takes none of its jobs; "" if it does."""
         if node not in self.nodes:
@@ -81,18 +91,20 @@ class Reservation:
         state = re.sub(rf"\+{HELD}", "", re.sub(rf"^{HELD}", "IDLE", state))
         return "" if takes_jobs(state) else state
 
-    def closed(self, user: str, accounts: Sequence[str]) -> Text | None:
+    def closed(self, user: str, accounts: Lineages) -> Text | None:
         """Why a job of a user cannot use it now; None if it can. `accounts`: that the job may have;
-        none if they are not known."""
+        none if they are not known. Whom an account is open or closed to, so are its children."""
         if not self.is_active:
             begin, end = (utc(float(self.fields[name])) for name in ("StartTime", "EndTime"))
             text = f"reservation {self.name} is not active: it is from {begin} to {end}"
             return Text(text, next=OTHER_RESERVATION)
-        for title, own in (("Users", {user}), ("Accounts", {*accounts})):
+        for title, own in (("Users", {user: {user}}), ("Accounts", accounts)):
             listed = {*filter(None, self.fields.get(title, "").split(","))}
             denied = {name[1:] for name in listed if name.startswith("-")}
-            allowed = listed if listed and not denied else own - denied
-            if own and not own & allowed:
+            allowed = listed - {f"-{name}" for name in denied}
+            if own and not any(
+                not line & denied and (not allowed or line & allowed) for line in own.values()
+            ):
                 text = f"reservation {self.name} has {title}={self.fields[title]}"
                 return Text(f"{text}, not {some(sorted(own))}", next=OTHER_RESERVATION)
         return None
@@ -135,12 +147,17 @@ def read(account: str, reservation: str) -> survey.SchedulerSurvey:
         text = f"jobs need an account and {user} has no default one: account= one of {such}"
         decisions.append(Text(text, next="Write account=... in the site file."))
     held, unusable = reservations(), None
+    jobs = [account or default] if account or default else accounts
+    lineages: Lineages = {name: {name} for name in jobs}
+    if held and needed:  # else Slurm compares names
+        lineages = _lineages(jobs, known.get("ClusterName", ""))
     own = held.get(reservation)
+    holding = [each for each in held.values() if each.holds(user, lineages)]
     if reservation and not own:
         text = f"reservation {reservation} does not exist; there are {some(held)}"
         unusable = Text(text, next=OTHER_RESERVATION)
     elif own:
-        unusable = own.closed(user, [account or default] if account or default else accounts)
+        unusable = own.closed(user, lineages)
     accounting = bool(ask("sacct", "--noheader", "--allocations", "--starttime=now-1minutes"))
     groups = set(ask("id", "-Gnz").text.split("\0"))
     return survey.SchedulerSurvey(
@@ -149,9 +166,7 @@ def read(account: str, reservation: str) -> survey.SchedulerSurvey:
         reframe="slurm" if accounting else "squeue",
         version=known.get("SLURM_VERSION", ""),
         cluster=known.get("ClusterName", ""),
-        queues=[
-            *queues(texts[1], texts[2], account or default, groups, accounts, held.values(), own)
-        ],
+        queues=[*queues(texts[1], texts[2], account or default, groups, accounts, holding, own)],
         accounting=accounting,
         account_needed=needed,
         accounts=accounts,
@@ -165,8 +180,8 @@ def read(account: str, reservation: str) -> survey.SchedulerSurvey:
 def node(
     fields: Mapping[str, str], held: Iterable[Reservation] = (), own: Reservation | None = None
 ) -> survey.Node:
-    """A node, of its record, for jobs of a reservation, None for others. `held`: all reservations;
-    under maintenance, a node names its own. Other reservations end: their nodes are up."""
+    """A node, of its record, for jobs of a reservation, None for others. `held`: the reservations
+    that keep other jobs off their nodes, which name them."""
     sockets = _number(fields.get("Sockets"), 1)
     cores = sockets * _number(fields.get("CoresPerSocket"), 1)
     total = _number(fields.get("CPUTot"), cores)
@@ -179,11 +194,8 @@ def node(
     usable = min(usable, cores - spared) if total > cores * per_core else usable
     features = fields.get("AvailableFeatures") or fields.get("Features") or ""
     name, state = fields["NodeName"], fields.get("State", "UNKNOWN")
-    if own:
-        down = own.down(name, state)
-    else:
-        by = [each.name for each in held if each.is_active and name in each.nodes]
-        down = "" if takes_jobs(state) else ", reservation ".join([state, *by])
+    by = [each.name for each in held if name in each.nodes and not own]
+    down = own.down(name, state) if own else "" if takes_jobs(state) and not by else state
     memory = _number(fields.get("RealMemory"), 1)  # MiB; 1 where slurm.conf names none
     return survey.Node(
         name=name,
@@ -193,7 +205,7 @@ def node(
         gres=re.sub(r"\(S:[^)]*\)", "", fields.get("Gres", "")),
         features=frozenset(filter(None, features.split(","))),
         memory=0.0 if memory <= 1 else 2.0**20 * (memory - _number(fields.get("MemSpecLimit"), 0)),
-        down=down and (fields.get("Reason") or down),
+        down=", reservation ".join([fields.get("Reason") or down, *by]) if down else "",
     )
 
 
@@ -208,7 +220,7 @@ def queues(
 ) -> Iterator[survey.QueueInfo]:
     """Yields the queues, of one-line records that `scontrol show` prints of partitions and nodes.
     `account`: that jobs will use, "" if it is not known. `groups`, `accounts`: of the user; no
-    accounts if they are not known. `held`, `own`: all reservations, and that of the jobs."""
+    accounts if they are not known. `held`, `own`: as of node()."""
     members: dict[str, list[survey.Node]] = {}
     for fields in node_records(nodes):
         for queue in filter(None, fields.get("Partitions", "").split(",")):
@@ -272,6 +284,26 @@ def _accounts(user: str, cluster: str) -> tuple[list[str], str]:
     answers = ask(*words, "format=account"), ask(*words, "onlydefaults", "format=account")
     names, defaults = (sorted({*answer.text.split()}) if answer else [] for answer in answers)
     return names, (defaults or [""])[0]
+
+
+def _lineages(accounts: Iterable[str], cluster: str) -> Lineages:
+    """The lineages of accounts of a cluster, as far as its database tells parents."""
+    parents: dict[str, str] = {}
+    asked = {*accounts}
+    while asked:
+        words = ["sacctmgr", "-nP", "show", "assoc", f"cluster={cluster}"]
+        answer = ask(*words, f"account={','.join(sorted(asked))}", "format=account,parentname")
+        rows = (line.split("|") for line in answer.text.splitlines() if line.count("|") == 1)
+        listed = {name: parent for name, parent in rows if name in asked and parent}
+        parents |= listed
+        asked = {*listed.values()} - parents.keys()
+    lineages = {}
+    for account in accounts:
+        line = [account]
+        while (parent := parents.get(line[-1])) and parent not in line:
+            line.append(parent)
+        lineages[account] = {*line}
+    return lineages
 
 
 def _number(text: str | None, default: int) -> int:

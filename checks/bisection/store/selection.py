@@ -66,7 +66,8 @@ def sides_of(
     sides = ((before, sooner), (after, later), (aa, same))
     for (name, side), (other_name, other) in itertools.combinations(sides, 2):
         if both := {s.uuid for s in side} & {s.uuid for s in other}:  # compared with itself
-            raise SelectionError(f"{name!r} and {other_name!r} both have session {min(both)}")
+            text = f"{name!r} and {other_name!r} both have session {min(both)}"
+            raise SelectionError(f"{text}; name other sessions before or after the change")
     return sooner, later, same
 
 

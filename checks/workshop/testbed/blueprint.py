@@ -131,6 +131,12 @@ class Blueprint:
             for partition in self.partitions
             if partition.last > len(self.nodes)
         ]
+        if not any(line.startswith("PartitionName=") for line in self.options):
+            faults += [  # sinfo, which tells when they are ready, would not list them
+                f"node {name}: in no partition"
+                for number, name in enumerate(self.names(), 1)
+                if not any(part.first <= number <= part.last for part in self.partitions)
+            ]
         if self.annex and not (self.accounting and self.annex < len(self.nodes)):
             faults.append(f"annex of {self.annex} nodes: needs accounting, and nodes beside them")
         faults += [

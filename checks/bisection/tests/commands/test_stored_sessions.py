@@ -245,6 +245,7 @@ def test_a_session_without_verdict_is_no_pass(home, command_line):
     (home / "results" / "killed").mkdir(parents=True)
     assert command_line("report")[0] == 3
     assert "No verdict" in (home / "report" / "report.md").read_text()
+    assert command_line("report", "latest")[0] == 3  # the same session
     code, _, errors = command_line("verdict", str(home / "results" / "killed"))
     assert (code, "has no verdict: the run was stopped" in errors) == (3, True)
 

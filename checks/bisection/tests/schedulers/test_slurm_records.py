@@ -158,11 +158,55 @@ def test_memory_and_cores_of_a_node_that_jobs_may_have(fields, name, value):
     assert getattr(slurm.node(record_of(f"NodeName=n1 {fields} State=IDLE")), name) == value
 
 
-def test_states():
-    takes = "IDLE MIXED+PLANNED IDLE+CLOUD+POWERED_DOWN"
-    takes_none = "IDLE* IDLE+NOT_RESPONDING ALLOCATED+DRAIN DOWN UNKNOWN FUTURE"
-    assert all(map(takes_jobs, takes.split()))
-    assert not any(map(takes_jobs, takes_none.split()))
+# scontrol's base states and flags of nodes, of Slurm 22.05 to 25.05: whether such a node takes jobs
+# now, or once its jobs have ended, or once it has woken up.
+NODE_STATES = {
+    "ALLOCATED": True,
+    "IDLE": True,
+    "MIXED": True,
+    "DOWN": False,
+    "ERROR": False,
+    "FUTURE": False,
+    "UNKNOWN": False,
+    "IDLE*": False,
+    "IDLE+BLOCKED": True,
+    "IDLE+CLOUD": True,
+    "ALLOCATED+COMPLETING": True,
+    "IDLE+COMPLETING": True,
+    "IDLE+DRAIN": False,
+    "ALLOCATED+DRAIN": False,
+    "IDLE+DYNAMIC_FUTURE": True,
+    "IDLE+DYNAMIC_NORM": True,
+    "MIXED+CLOUD+DYNAMIC_NORM": True,
+    "DOWN+DYNAMIC_NORM": False,
+    "IDLE+FAIL": False,
+    "DOWN+INVALID_REG": False,
+    "IDLE+DRAIN+INVALID_REG": False,
+    "IDLE+MAINTENANCE": False,
+    "IDLE+MAINTENANCE+RESERVED": False,
+    "IDLE+NOT_RESPONDING": False,
+    "IDLE+PERFCTRS": False,
+    "IDLE+PLANNED": True,
+    "MIXED+PLANNED": True,
+    "IDLE+CLOUD+POWER_DOWN": True,
+    "IDLE+CLOUD+POWERED_DOWN": True,
+    "IDLE+CLOUD+POWERING_DOWN": True,
+    "IDLE+CLOUD+POWERING_UP": True,
+    "ALLOCATED+CLOUD+NOT_RESPONDING+POWERING_UP": False,
+    "DOWN+CLOUD+POWERED_DOWN": False,
+    "IDLE+POWER_UP": True,
+    "IDLE+REBOOT_CANCELED": True,
+    "DOWN+REBOOT_ISSUED": False,
+    "IDLE+REBOOT_REQUESTED": False,
+    "IDLE+RESERVED": True,  # see the reservations
+    "IDLE+RESUME": True,
+    "IDLE+UNDRAIN": False,
+}
+
+
+@pytest.mark.parametrize(("state", "takes"), NODE_STATES.items())
+def test_states_of_nodes(state, takes):
+    assert takes_jobs(state) == takes
 
 
 # Recorded: 22.05.8 of Debian. Composed after srun(1): 20.11, which prints on standard error.
@@ -229,14 +273,19 @@ RESERVED = "\n".join(
         ("upgrade", "n[1-3]", "MAINT,SPEC_NODES", "root,alice", "(null)", "ACTIVE"),
         ("others", "n4", "SPEC_NODES", "-bob", "physics,biology", "ACTIVE"),
         ("later", "n[1-4]", "SPEC_NODES", "root", "(null)", "INACTIVE"),
+        ("drawing", "n6", "SPEC_NODES,MAGNETIC", "alice", "(null)", "ACTIVE"),
     )
 )
+RESERVED += "\n" + RESERVED.splitlines()[0].replace("=upgrade", "=cores").replace(
+    "n[1-3] NodeCnt=3", "n5 NodeCnt=1 NodeName=n5 CoreIDs=0-1"
+).replace("MAINT,", "")
 STATES = {  # of the nodes n1, n2, ...; None: such as n5 are in no reservation
     "n1": "IDLE+MAINTENANCE+RESERVED",
     "n2": "MAINT",  # of Slurm 20.11
     "n3": "IDLE+DRAIN+MAINTENANCE+RESERVED",
     "n4": "RESERVED",
     "n5": "IDLE",
+    "n6": "IDLE+RESERVED",
 }
 HOUSE = "\n".join(
     f"NodeName={name} CoresPerSocket=4 CPUTot=4 Sockets=1 State={state} Partitions=all,resv"
@@ -261,6 +310,7 @@ def held(commands):
                 "n1": "IDLE+MAINTENANCE+RESERVED, reservation upgrade",
                 "n2": "MAINT, reservation upgrade",
                 "n3": "IDLE+DRAIN+MAINTENANCE+RESERVED, reservation upgrade",
+                "n4": "RESERVED, reservation others",
             },
         ),
         (
@@ -269,13 +319,15 @@ def held(commands):
                 "n3": "IDLE+DRAIN",
                 "n4": "not in reservation upgrade",
                 "n5": "not in reservation upgrade",
+                "n6": "not in reservation upgrade",
             },
         ),
-        ("others", dict.fromkeys(("n1", "n2", "n3", "n5"), "not in reservation others")),
+        ("others", dict.fromkeys(("n1", "n2", "n3", "n5", "n6"), "not in reservation others")),
     ],
 )
 def test_nodes_of_a_reservation_take_its_jobs(held, own, down):
-    infos = slurm.queues(QUEUES, HOUSE, "", set(), (), held.values(), held.get(own))
+    holding = [each for each in held.values() if each.holds("alice", {"physics": {"physics"}})]
+    infos = slurm.queues(QUEUES, HOUSE, "", set(), (), holding, held.get(own))
     every, reserved = infos
     assert dict(every.groups[0].down) == down
     assert (reserved.closed is None) == bool(own)
@@ -297,9 +349,34 @@ def test_nodes_of_a_reservation_take_its_jobs(held, own, down):
     ],
 )
 def test_who_may_use_a_reservation_and_when(held, name, user, accounts, says):
-    closed = held[name].closed(user, accounts)
+    closed = held[name].closed(user, {account: {account} for account in accounts})
     assert (closed is None) == (says is None)
     assert says is None or says in str(closed)
+
+
+@pytest.mark.parametrize(
+    ("title", "is_open"),
+    [("science", True), ("physics", True), ("arts", False), ("-science", False), ("-arts", True)],
+)
+def test_a_parent_account_lets_its_children_in(commands, title, is_open):
+    tree = "physics|science\nscience|root\nroot|\nphysics|"
+    commands("sacctmgr", f"case $5 in *physics*|*science*|*root*) cat <<'E'\n{tree}\nE\nesac")
+    lineages = slurm._lineages(["physics"], "cluster")
+    assert lineages == {"physics": {"physics", "science", "root"}}
+    line = RESERVED.splitlines()[1].replace("physics,biology", title).replace("-bob", "(null)")
+    commands("scontrol", f"cat <<'E'\n{line}\nE")
+    closed = slurm.reservations()["others"].closed("alice", lineages)
+    assert (closed is None) == is_open
+
+
+def test_without_a_database_an_account_is_itself_alone(commands):
+    commands("sacctmgr", "exit 1")
+    assert slurm._lineages(["physics"], "cluster") == {"physics": {"physics"}}
+
+
+def test_reservations_that_draw_jobs_hold_nodes_for_others_only(held):
+    assert [name for name, each in held.items() if each.holds("alice", {})] == ["upgrade", "others"]
+    assert "drawing" in [name for name, each in held.items() if each.holds("bob", {})]
 
 
 def test_without_reservations_or_an_answer_there_are_none(commands):

@@ -59,6 +59,9 @@ def test_what_the_machine_cannot_hold_is_named():
     assert not blueprint.faults(4)[2:]
     odd = dataclasses.replace(PAIR, nodes=(Node(name="head"), Node()), policies=("/my.lua",))
     assert [fault.partition(":")[0] for fault in odd.faults(4)] == ["node head", "policy /my.lua"]
+    lone = dataclasses.replace(PAIR, nodes=(*PAIR.nodes, Node(name="lone")))
+    assert lone.faults(4) == ["node lone: in no partition"]
+    assert dataclasses.replace(lone, options=("PartitionName=q Nodes=ALL",)).faults(4) == []
 
 
 def test_a_folder_with_a_blank_is_refused_before_anything_is_built(tmp_path):
