@@ -29,6 +29,11 @@ TIERS = {
     "interconnect": Tier(
         "what does the network carry: all tests that communicate most", 5, largest=True
     ),
+    "burn": Tier(
+        "does each node keep its rate: minutes under full load",
+        12,
+        ("BurnLaunch.sampling=node:--repeats 3 --block 60",),
+    ),
 }
 
 
