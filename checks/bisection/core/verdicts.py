@@ -31,7 +31,7 @@ TIERS = {
     ),
     "burn": Tier(
         "does each node keep its rate: minutes under full load",
-        12,
+        10,
         ("BurnLaunch.sampling=node:--repeats 3 --block 60",),
     ),
 }

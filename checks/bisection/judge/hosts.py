@@ -150,11 +150,12 @@ def burnt_hosts(result: results.Result) -> list[HostFault]:
     MEMORY_ERRORS and FAULTY_MEMORY; SLOW_LOAD, of steady hosts that are slower than others with
     the same processor (not of a launch that was disturbed).
 
-    A fallen rate is judged in a disturbed launch, too: what takes the cores of a node after a
-    minute, such as a control group's quota, is a fault of that node.
+    A fallen rate is judged in a disturbed launch, too, if its beginning was not disturbed: what
+    takes the cores of a node after a minute, such as a control group's quota, is a fault of it.
     """
     methods = result.get("details", {}).get("burn") or {}
     fallen: dict[str, list[tuple[float, str, Mapping[str, Any]]]] = {}
+    waited = {method: _waited(result, method) for method in methods}
     usual: dict[str, float | None] = {}
     errors: dict[str, tuple[float, float]] = {}
     for method, burnt in methods.items():
@@ -162,7 +163,7 @@ def burnt_hosts(result: results.Result) -> list[HostFault]:
         parts = [node["last"] / node["first"] for node in nodes]
         usual[method] = statistics.median(parts) if len(parts) > 1 else None
         for part, node in zip(parts, nodes, strict=True):
-            if part < LIMITS.sustained:
+            if part < LIMITS.sustained and not waited[method][0]:
                 fallen.setdefault(node["host"], []).append((part, method, node))
         for node in burnt["nodes"]:
             counts = (node.get("corrected_errors", 0), node.get("uncorrected_errors", 0))
@@ -179,7 +180,7 @@ def burnt_hosts(result: results.Result) -> list[HostFault]:
                 clock=tuple(node[at] for at in ("clock_first", "clock_last") if node.get(at)),
                 temperature=node.get("temperature"),
                 events=node.get("throttled", 0.0),
-                waited=_waited_last(result, worst),
+                waited=waited[worst][1],
             )
         )
     for host, (corrected, uncorrected) in errors.items():
@@ -200,11 +201,13 @@ def burnt_hosts(result: results.Result) -> list[HostFault]:
     return faults
 
 
-def _waited_last(result: results.Result, method: str) -> float:
-    """The part of the last third of a method's samples in which a thread had no core; 0 where it
-    does not disturb a sample."""
-    samples = next(e["samples"] for e in result["results"] if e["method"] == method)
-    seconds, waited = samples["seconds"], samples["waited"]
-    last = slice(-max(1, len(seconds) // 3), None)
-    part = sum(filter(None, waited[last])) / sum(seconds[last])
-    return min(part, 1.0) if part > LIMITS.disturbed_sample else 0.0
+def _waited(result: results.Result, method: str) -> tuple[float, float]:
+    """The part of the first and of the last third of a method's samples in which a thread had no
+    core; 0 where it does not disturb a sample."""
+    samples = next(entry["samples"] for entry in result["results"] if entry["method"] == method)
+    third = max(1, len(samples["seconds"]) // 3)
+    parts = []
+    for ends in (slice(third), slice(-third, None)):
+        part = sum(filter(None, samples["waited"][ends])) / sum(samples["seconds"][ends])
+        parts.append(min(part, 1.0) if part > LIMITS.disturbed_sample else 0.0)
+    return parts[0], parts[1]

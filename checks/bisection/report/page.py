@@ -124,7 +124,7 @@ def figures(report: Report) -> dict[str, Iterable[FigureGroup]]:
     with_time = [case for case in cases if case.metrics.get("time", 0) > 0]
     return {
         "speedups": session_figures.speedups(rows, expected),
-        "burn": burn_figures.curves(report.run.cases if report.run else ()),
+        "burn": burn_figures.curves(report.run),
         "network": _maps(report),
         "methods": session_figures.crossovers(with_time),
         "npar": session_figures.npar_curves(with_time),

@@ -128,7 +128,7 @@ class Throttled(HostFault):
             facts.append(f"the processor counted {self.events:.0f} throttling events")
         if self.waited:
             facts.append(f"a thread had no core for {self.waited:.0%} of the time then")
-        slow = f"{self.host} does not keep its rate: {fell} of the first minute{usual}"
+        slow = f"{self.host} does not keep its rate: {fell} of that at the beginning{usual}"
         return "; ".join([slow, *facts])
 
 

@@ -1,9 +1,9 @@
 """Figures of burn-in: the rate and the sensors of the worst node over time."""
 
+import contextlib
 import statistics
 from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 from bisection.core.format import amount, finite
@@ -12,7 +12,8 @@ from bisection.report.figures.common import FigureGroup, Panel, pivot
 from bisection.report.svg import style
 from bisection.report.svg.plots import Curve, curves_svg
 from bisection.report.svg.style import legend_of
-from bisection.runs.run_verdict import TestResult
+from bisection.runs.folder import kept_file, kept_launches
+from bisection.runs.run_verdict import RunVerdict
 
 POINTS, NODES = 40, 8  # of a curve; of a method in the table, the worst first
 # Columns of a curve that are drawn, over their beginning.
@@ -31,19 +32,12 @@ COLUMNS = {
 }
 
 
-def curves(cases: Sequence[TestResult]) -> Iterator[FigureGroup]:
-    """A group for each launch of burn whose result is still there."""
-    for case in cases:
-        if not (case.is_launch and case.record.kernel == "burn"):
-            continue
-        for folder in case.folders:
-            try:
-                result = results.load(Path(folder, "result.json"), "burn")
-            except results.ResultError:
-                continue
-            methods = result["details"].get("burn") or {}
-            yield _group(f"{case.system}:{case.partition}", methods)
-            break
+def curves(run: RunVerdict | None) -> Iterator[FigureGroup]:
+    """A group for each launch of burn whose result was kept."""
+    for case in kept_launches(run, "burn") if run else ():
+        with contextlib.suppress(results.ResultError):
+            result = results.load(kept_file(case, "json"), "burn")
+            yield _group(f"{case.system}:{case.partition}", result["details"].get("burn") or {})
 
 
 def _group(title: str, methods: Mapping[str, Any]) -> FigureGroup:

@@ -181,15 +181,16 @@ def test_a_rank_that_writes_slowly_by_all_methods_is_named_with_its_host(
     assert [reason.host for reason in slow_writers(result)] == named
 
 
-def burnt(waited=0.0, models=None, **nodes):
+def burnt(waited=0.0, before=0.0, models=None, **nodes):
     """A result of the kernel burn, of dgemm: of each node the rates of the first and the last
-    minute, and what its sensors say. `waited`: the part of the last samples without a core."""
+    minute, and what its sensors say. `before`, `waited`: the parts of the first and of the last
+    samples in which a thread had no core."""
     entries = [
         {"host": host, "cores": 8, "rate": statistics.mean(rates), "first": rates[0],
          "last": rates[1], **sensors}
         for host, (rates, sensors) in nodes.items()
     ]  # fmt: skip
-    samples = {"seconds": [1.0] * 9, "waited": [0.0] * 6 + [waited] * 3}
+    samples = {"seconds": [1.0] * 9, "waited": [before] * 3 + [0.0] * 3 + [waited] * 3}
     samples["disturbed"] = [int(seconds > 0) for seconds in samples["waited"]]
     models = models or dict.fromkeys(nodes, "a processor")
     return {
@@ -211,7 +212,7 @@ def test_a_node_that_throttles_is_named_beside_its_peers_and_alone():
         assert (reason.host, reason.kept, reason.median) == ("n1", (("dgemm", 0.7),), usual)
         assert (reason.clock, reason.temperature, reason.events) == ((2.6, 1.8), 97.0, 3)
         words = str(reason)
-        assert "fell to 70% of the first minute" in words
+        assert "fell to 70% of that at the beginning" in words
         assert "2.60 to 1.80 GHz" in words
         assert ("on the median node" in words) is bool(peers)
 
@@ -222,6 +223,8 @@ def test_a_quota_is_seen_though_it_disturbs_the_launch():
     (reason,) = burnt_hosts(result)
     assert (reason.waited, reason.clock) == (0.5, (2.6, 2.6))
     assert "no core for 50%" in str(reason)
+    # Neighbours that were there from the beginning, and are more now: nothing is known.
+    assert burnt_hosts(burnt(waited=0.5, before=0.1, n1=((80.0, 40.0), {}))) == []
 
 
 @pytest.mark.parametrize(("slower", "named"), [(60.0, ["n2"]), (76.0, [])])
