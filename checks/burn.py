@@ -1,5 +1,7 @@
 """Burn-in: each node under full load for minutes, with its sensors."""
 
+from typing import Any
+
 import reframe as rfm
 from reframe.core.builtins import fixture, parameter
 
@@ -16,6 +18,7 @@ class BurnLaunch(Launch):
     case = parameter(["node"])
     layout = parameter(["mpi"])
     sampling = {"node": "--repeats 3 --block 5"}  # steps of a second; minutes in the tier burn
+    time_limit: Any = "40m"  # a node that throttles takes several times as long
 
 
 @rfm.simple_test

@@ -151,7 +151,8 @@ def burnt_hosts(result: results.Result) -> list[HostFault]:
     the same processor (not of a launch that was disturbed).
 
     A fallen rate is judged in a disturbed launch, too, if its beginning was not disturbed: what
-    takes the cores of a node after a minute, such as a control group's quota, is a fault of it.
+    takes the cores of a node after a minute, such as a control group's quota, is a fault of it. A
+    clock that fell is so whatever other processes do.
     """
     methods = result.get("details", {}).get("burn") or {}
     fallen: dict[str, list[tuple[float, str, Mapping[str, Any]]]] = {}
@@ -163,7 +164,8 @@ def burnt_hosts(result: results.Result) -> list[HostFault]:
         parts = [node["last"] / node["first"] for node in nodes]
         usual[method] = statistics.median(parts) if len(parts) > 1 else None
         for part, node in zip(parts, nodes, strict=True):
-            if part < LIMITS.sustained and not waited[method][0]:
+            quiet = waited[method][0] <= LIMITS.disturbed_confirm
+            if part < LIMITS.sustained and (quiet or _clock_fell(node)):
                 fallen.setdefault(node["host"], []).append((part, method, node))
         for node in burnt["nodes"]:
             counts = (node.get("corrected_errors", 0), node.get("uncorrected_errors", 0))
@@ -199,6 +201,11 @@ def burnt_hosts(result: results.Result) -> list[HostFault]:
                 of_host = {"host": host, "method": method, "unit": burnt["unit"]}
                 faults.append(SlowLoad(**of_host, rate=rate, median=median))
     return faults
+
+
+def _clock_fell(node: Mapping[str, Any]) -> bool:
+    first, last = node.get("clock_first"), node.get("clock_last")
+    return bool(first and last) and last < LIMITS.sustained * first
 
 
 def _waited(result: results.Result, method: str) -> tuple[float, float]:

@@ -224,7 +224,10 @@ def test_a_quota_is_seen_though_it_disturbs_the_launch():
     assert (reason.waited, reason.clock) == (0.5, (2.6, 2.6))
     assert "no core for 50%" in str(reason)
     # Neighbours that were there from the beginning, and are more now: nothing is known.
-    assert burnt_hosts(burnt(waited=0.5, before=0.1, n1=((80.0, 40.0), {}))) == []
+    assert burnt_hosts(burnt(waited=0.5, before=0.2, n1=((80.0, 40.0), {}))) == []
+    # But no neighbour lowers the clock.
+    (reason,) = burnt_hosts(burnt(waited=0.5, before=0.2, n1=((80.0, 40.0), HOT)))
+    assert reason.clock == (2.6, 1.8)
 
 
 @pytest.mark.parametrize(("slower", "named"), [(60.0, ["n2"]), (76.0, [])])
