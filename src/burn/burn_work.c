@@ -79,15 +79,19 @@ static void triad(const bx_burn_work *w, double *restrict a, const double *restr
     for (size_t i = 0; i < w->elements; i++) a[i] = b[i] + q * c[i];
 }
 
-/* The arrays take turns, so that each pass needs those before. */
+/* The arrays take turns, so that each pass needs those before.  A pass is from barrier to barrier,
+ * as in STREAM for MPI: ranks that ran one after the other would each have all of the memory. */
 static void run_triad(bx_burn_work *w, int64_t passes, double *took)
 {
+    MPI_Barrier(w->comm);
+    double start = MPI_Wtime();
     for (int64_t p = 0; p < passes; p++, w->triads++) {
         int to = (int)(w->triads % 3), older = (to + 1) % 3, newer = (to + 2) % 3;
-        MPI_Barrier(w->comm);
-        double start = MPI_Wtime();
         triad(w, w->arrays[to], w->arrays[older], w->arrays[newer], factor_of(w->triads));
-        took[p] = MPI_Wtime() - start;
+        MPI_Barrier(w->comm);
+        double end = MPI_Wtime();
+        took[p] = end - start;
+        start = end;
     }
 }
 

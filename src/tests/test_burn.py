@@ -96,7 +96,6 @@ class Curves(unittest.TestCase):
                 of_step = work[entry["method"]] * burnt["passes"]
                 for rate, seconds in zip(curve["rate"], curve["seconds"], strict=True):
                     self.assertAlmostEqual(rate * seconds / of_step, 1, 6)
-                # The triad's passes are timed behind barriers, within the step.
                 for whole, seconds in zip(
                     entry["samples"]["seconds"], curve["seconds"], strict=True
                 ):
