@@ -4,8 +4,6 @@
 #include "host.h"
 #include "run.h"
 
-#include <glob.h>
-#include <stdio.h>
 #include <string.h>
 
 enum { LINE = 64 };                 /* B of a cache's line, at least */
@@ -14,32 +12,10 @@ static const double USUAL = 0x1p29; /* B where no size is known: twice any last 
 static volatile unsigned char *scratch;
 static size_t scratch_bytes;
 
-/* Returns the bytes of the largest cache of any CPU of this host; 0 if unknown. */
-static double largest_cache(void)
-{
-    char pattern[4096];
-    glob_t files;
-    double largest = 0;
-    const char *folder = "/sys/devices/system/cpu";
-    snprintf(pattern, sizeof pattern, "%s%s/cpu[0-9]*/cache/index[0-9]*/size", bx_host_root(folder),
-             folder);
-    if (glob(pattern, 0, NULL, &files) != 0) return 0;
-    for (size_t i = 0; i < files.gl_pathc; i++) {
-        FILE *file = fopen(files.gl_pathv[i], "r");
-        double number = 0;
-        char unit = '\0';
-        if (file && fscanf(file, "%lf%c", &number, &unit) > 0)
-            largest = fmax(largest, number * (unit == 'K' ? 0x1p10 : unit == 'M' ? 0x1p20 : 1));
-        if (file) fclose(file);
-    }
-    globfree(&files);
-    return largest;
-}
-
 int bx_cold_open(bx_run *run)
 {
     const char *place = bx_comm_buffer_options.place;
-    double bytes = 2 * largest_cache();
+    double bytes = 2 * bx_host_caches(NULL);
     int unknown = bytes == 0;
     if (unknown) bytes = USUAL;
     if (strcmp(place, "host") != 0)

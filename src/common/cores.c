@@ -132,3 +132,45 @@ int *bx_host_kinds(const char *root, int *cpus)
     *cpus = 0;
     return NULL;
 }
+
+/* ---- caches ---- */
+
+/* The first line of a file in a cache's folder; "" if there is none. */
+static void read_line(char *text, size_t size, const char *folder, const char *name)
+{
+    char path[PATH];
+    snprintf(path, sizeof path, "%s/%s", folder, name);
+    FILE *file = fopen(path, "r");
+    if (!file || !fgets(text, (int)size, file)) *text = '\0';
+    if (file) fclose(file);
+}
+
+double bx_host_caches(double *last)
+{
+    const char *folder = "/sys/devices/system/cpu";
+    char pattern[PATH - 32];
+    glob_t caches;
+    double largest = 0, sum = 0;
+    int last_level = 0;
+    snprintf(pattern, sizeof pattern, "%s%s/cpu[0-9]*/cache/index[0-9]*", bx_host_root(folder),
+             folder);
+    if (glob(pattern, 0, NULL, &caches) != 0) caches.gl_pathc = 0;
+    for (size_t i = 0; i < caches.gl_pathc; i++) {
+        char text[LINE], unit = '\0';
+        double bytes = 0;
+        read_line(text, sizeof text, caches.gl_pathv[i], "size");
+        sscanf(text, "%lf%c", &bytes, &unit);
+        bytes *= unit == 'K' ? 0x1p10 : unit == 'M' ? 0x1p20 : 1;
+        largest = fmax(largest, bytes);
+        read_line(text, sizeof text, caches.gl_pathv[i], "level");
+        int level = atoi(text), cpu = 0, first;
+        sscanf(caches.gl_pathv[i] + strlen(bx_host_root(folder)) + strlen(folder), "/cpu%d", &cpu);
+        read_line(text, sizeof text, caches.gl_pathv[i], "shared_cpu_list");
+        bool counts = sscanf(text, "%d", &first) != 1 || first == cpu; /* each cache once */
+        if (level > last_level) last_level = level, sum = 0;
+        if (level == last_level && counts) sum += bytes;
+    }
+    if (caches.gl_pathc) globfree(&caches);
+    if (last) *last = sum;
+    return largest;
+}

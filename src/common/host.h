@@ -47,6 +47,9 @@ char *bx_host_model(const char *root);
  * else by cpuinfo_max_freq (Documentation/ABI/testing/sysfs-devices-system-cpu and
  * admin-guide/pm/cpufreq of the Linux kernel), else by Arm's part.  The caller frees them. */
 int *bx_host_kinds(const char *root, int *cpus);
+/* Returns the bytes of the largest cache of any CPU of this host, and those of all its last-level
+ * caches in *last unless it is NULL; 0 if unknown. */
+double bx_host_caches(double *last);
 /* Returns the text after "key ... :" in a file of such lines, which the caller frees; or NULL. */
 char *bx_host_field(const char *path, const char *key);
 /* Returns the bytes that this process can still allocate on this node: of what is available, as

@@ -1,10 +1,11 @@
 /* A made tree of /sys and /proc: adapters, and what grew between two readings; control groups;
- * kinds of cores. */
+ * kinds of cores; caches; sensors. */
 #include "adapters.h"
 #include "host.h"
 #include "json.h"
 #include "profile.h"
 #include "result.h"
+#include "sensors.h"
 
 #include "unit.h"
 
@@ -299,6 +300,81 @@ static void test_cores(void)
     CHECK(has_model("Made-up CPU @ 2.00GHz"));
 }
 
+/* Two sockets of two CPUs, and a cache of instructions that is not the last one. */
+static void test_caches(void)
+{
+    double last;
+    for (int cpu = 0; cpu < 4; cpu++) {
+        char folder[64], file[96];
+        for (int level = 1; level <= 3; level++) {
+            snprintf(folder, sizeof folder, "/sys/devices/system/cpu/cpu%d/cache/index%d", cpu,
+                     level);
+            snprintf(file, sizeof file, "%s/level", folder);
+            put(file, "%d\n", level);
+            snprintf(file, sizeof file, "%s/size", folder);
+            put(file, level == 3 ? "32M\n" : "512K\n");
+            snprintf(file, sizeof file, "%s/shared_cpu_list", folder);
+            put(file, level < 3 ? "%d\n" : cpu < 2 ? "0-1\n" : "2-3\n", cpu);
+        }
+    }
+    CHECK(bx_host_caches(&last) == 0x1p25 && last == 0x1p26);
+    put("/sys/devices/system/cpu/cpu2/cache/index3/size", "96M\n");
+    CHECK(bx_host_caches(&last) == 96 * 0x1p20 && last == 128 * 0x1p20);
+}
+
+/* Each sensor by itself: what is absent is NaN, and what is of another device does not count. */
+static void test_sensors(void)
+{
+    bx_sensors s;
+    bx_sensors_read(&s);
+    CHECK(isnan(s.temperature) && isnan(s.energy) && isnan(s.power));
+    CHECK(isnan(s.corrected) && isnan(s.uncorrected) && isnan(s.throttled));
+    CHECK(isnan(bx_sensors_clock()));
+    put("/sys/class/hwmon/hwmon0/name", "nvme\n");
+    put("/sys/class/hwmon/hwmon0/temp1_input", "99000\n");
+    put("/sys/class/powercap/intel-rapl:0:0/name", "core\n");
+    put("/sys/class/powercap/intel-rapl:0:0/energy_uj", "5000000\n");
+    put("/sys/class/powercap/intel-rapl:2/name", "psys\n");
+    put("/sys/class/powercap/intel-rapl:2/energy_uj", "7000000\n");
+    bx_sensors_read(&s);
+    CHECK(isnan(s.temperature) && isnan(s.energy));
+    put("/sys/class/hwmon/hwmon1/name", "coretemp\n");
+    put("/sys/class/hwmon/hwmon1/temp1_input", "61000\n");
+    put("/sys/class/hwmon/hwmon1/temp12_input", "74500\n");
+    put("/sys/class/hwmon/hwmon2/name", "power_meter\n");
+    put("/sys/class/hwmon/hwmon2/power1_average", "410000000\n");
+    for (int package = 0; package < 2; package++) {
+        char file[96];
+        snprintf(file, sizeof file, "/sys/class/powercap/intel-rapl:%d/name", package);
+        put(file, "package-%d\n", package);
+        snprintf(file, sizeof file, "/sys/class/powercap/intel-rapl:%d/energy_uj", package);
+        put(file, "%d500000\n", 10 + package);
+        snprintf(file, sizeof file, "/sys/devices/system/edac/mc/mc%d/ce_count", package);
+        put(file, "%d\n", 3 + package);
+        snprintf(file, sizeof file, "/sys/devices/system/edac/mc/mc%d/ue_count", package);
+        put(file, "0\n");
+    }
+    put("/sys/devices/system/cpu/cpu1/thermal_throttle/core_throttle_count", "2\n");
+    bx_sensors_read(&s);
+    CHECK(s.temperature == 74.5 && s.power == 410 && s.energy == 22 && s.throttled == 2);
+    CHECK(s.corrected == 7 && s.uncorrected == 0);
+    put("/sys/cray/pm_counters/energy", "123456 J 1700000000000000 us\n");
+    put("/sys/cray/pm_counters/power", "502 W 1700000000000000 us\n");
+    put("/sys/cray/pm_counters/cpu0_temp", "81 C 1700000000000000 us\n");
+    bx_sensors_read(&s);
+    CHECK(s.energy == 123456 && bx_sensors_energy() == 123456 && s.power == 502);
+    CHECK(s.temperature == 74.5); /* the processor's own where there is one */
+    put("/sys/class/hwmon/hwmon1/name", "jc42\n");
+    bx_sensors_read(&s);
+    CHECK(s.temperature == 81);
+    for (long cpu = 0; cpu < sysconf(_SC_NPROCESSORS_CONF); cpu++) {
+        char file[96];
+        snprintf(file, sizeof file, "/sys/devices/system/cpu/cpu%ld/cpufreq/scaling_cur_freq", cpu);
+        put(file, "1850000\n");
+    }
+    CHECK(fabs(bx_sensors_clock() - 1.85) < 1e-12);
+}
+
 int main(int argc, char **argv)
 {
     MPI_Init(&argc, &argv);
@@ -311,6 +387,8 @@ int main(int argc, char **argv)
     if (run.rank == 0) test_reading();
     if (run.rank == 0) test_groups();
     if (run.rank == 0) test_cores();
+    if (run.rank == 0) test_caches();
+    if (run.rank == 0) test_sensors();
     run.node_of = bx_memory_alloc((size_t)run.size, sizeof *run.node_of);
     for (int r = 0; r < run.size; r++) run.node_of[r] = r;
     bx_profile_start(run.world, run.node_of, false);

@@ -18,14 +18,14 @@ class Unit:
 
 KINDS = ("ratio", "time")  # of references; partitions claim kinds
 UNITS = {
-    "ratio": Unit("ratio", names=r"ratio_.*|of_adapter(_.*)?", base="ratio"),
+    "ratio": Unit("ratio", names=r"ratio_.*|of_adapter(_.*)?|sustained", base="ratio"),
     "share": Unit("ratio", context=True, names=r".*_share(_.*)?", base="ratio"),
     "seconds": Unit(context=True, names=r"time_all(_.*)?", base="seconds"),  # shown, not judged
     "s": Unit("time", names=r"time(_.*)?|fit_latency", base="seconds"),
     "ms": Unit(base="seconds", size=1e-3),
     "us": Unit(base="seconds", size=1e-6),
     "ns": Unit(base="seconds", size=1e-9),
-    "GHz": Unit(base="hertz", size=1e9),
+    "GHz": Unit(names="clock_end", base="hertz", size=1e9),
     "B/s": Unit("time", names=r"(fit_)?bandwidth(_.*)?", base="bytes_per_second"),
     "atom-steps/s": Unit("time", names="atom_steps"),
     "points/s": Unit("time", names="points"),
@@ -36,6 +36,10 @@ UNITS = {
     "sweeps": Unit("ratio", counted=True, may_be_zero=True, names="sweeps"),
     "iterations": Unit(names="iterations"),
     "groups": Unit(context=True, names="groups"),
+    # Of a node's sensors:
+    "J": Unit(names="energy", base="joules"),
+    "degC": Unit(context=True, may_be_zero=True, names="temperature_max", base="celsius"),
+    "errors": Unit(context=True, may_be_zero=True, names="corrected_errors"),
     # Of what a launch sends:
     "fraction": Unit(context=True, may_be_zero=True),
     "calls": Unit(context=True, may_be_zero=True),

@@ -19,7 +19,7 @@ class Tier:
 TIERS = {
     "quick": Tier("does everything work: each kernel on its small cases", 3.5),
     "nightly": Tier("is the machine as before: large cases too, one of each kind", 15),
-    "upgrade": Tier("what did new software change: every case, layout and method", 30),
+    "upgrade": Tier("what did new software change: every case, layout and method", 31),
     "triage": Tier(
         "is a new network good: slow parts and capacity, in minutes",
         3,
@@ -28,6 +28,11 @@ TIERS = {
     ),
     "interconnect": Tier(
         "what does the network carry: all tests that communicate most", 5, largest=True
+    ),
+    "burn": Tier(
+        "does each node keep its rate: minutes under full load",
+        10,
+        ("BurnLaunch.sampling=node:--repeats 3 --block 60",),
     ),
 }
 

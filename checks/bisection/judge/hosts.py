@@ -12,11 +12,15 @@ from typing import Any
 from bisection.core.grouping import grouped
 from bisection.core.reasons.machines import (
     BusyCores,
+    FaultyMemory,
     HostFault,
+    MemoryErrors,
     SlowClock,
     SlowCores,
+    SlowLoad,
     SlowMemory,
     SlowWriter,
+    Throttled,
 )
 from bisection.core.thresholds import LIMITS, MAD
 from bisection.kernels import layouts, results
@@ -40,7 +44,7 @@ def _judged(launch: TestResult) -> LaunchRecord:
     for folder in launch.folders:
         with contextlib.suppress(results.ResultError):  # of two folders one has it
             result = results.load(Path(folder, "result.json"), record.kernel)
-            slow = (*slow_hosts(result), *slow_writers(result))
+            slow = (*slow_hosts(result), *slow_writers(result), *burnt_hosts(result))
             return replace(record, host_faults=(*slow, *record.host_faults))
     return record
 
@@ -139,3 +143,78 @@ def slow_clocks(result: results.Result) -> list[SlowClock]:
         fault = SlowClock(host=host, rank=rank, cpus=cpus, ghz=ghz, median=median, kind=kind)
         slow.setdefault(host, fault)
     return [*slow.values()]
+
+
+def burnt_hosts(result: results.Result) -> list[HostFault]:
+    """What the kernel burn found: THROTTLED, of hosts whose rate fell within the launch;
+    MEMORY_ERRORS and FAULTY_MEMORY; SLOW_LOAD, of steady hosts that are slower than others with
+    the same processor (not of a launch that was disturbed).
+
+    A fallen rate is judged in a disturbed launch, too, if its beginning was not disturbed: what
+    takes the cores of a node after a minute, such as a control group's quota, is a fault of it. A
+    clock that fell is so whatever other processes do.
+    """
+    methods = result.get("details", {}).get("burn") or {}
+    fallen: dict[str, list[tuple[float, str, Mapping[str, Any]]]] = {}
+    waited = {method: _waited(result, method) for method in methods}
+    usual: dict[str, float | None] = {}
+    errors: dict[str, tuple[float, float]] = {}
+    for method, burnt in methods.items():
+        nodes = [node for node in burnt["nodes"] if node.get("first") and node.get("last")]
+        parts = [node["last"] / node["first"] for node in nodes]
+        usual[method] = statistics.median(parts) if len(parts) > 1 else None
+        for part, node in zip(parts, nodes, strict=True):
+            quiet = waited[method][0] <= LIMITS.disturbed_confirm
+            if part < LIMITS.sustained and (quiet or _clock_fell(node)):
+                fallen.setdefault(node["host"], []).append((part, method, node))
+        for node in burnt["nodes"]:
+            counts = (node.get("corrected_errors", 0), node.get("uncorrected_errors", 0))
+            errors[node["host"]] = max(counts, errors.get(node["host"], counts))
+    faults: list[HostFault] = []
+    for host, fell in fallen.items():
+        fell.sort(key=lambda item: item[0])
+        _, worst, node = fell[0]
+        faults.append(
+            Throttled(
+                host=host,
+                kept=tuple((method, part) for part, method, _ in fell),
+                median=usual[worst],
+                clock=tuple(node[at] for at in ("clock_first", "clock_last") if node.get(at)),
+                temperature=node.get("temperature"),
+                events=node.get("throttled", 0.0),
+                waited=waited[worst][1],
+            )
+        )
+    for host, (corrected, uncorrected) in errors.items():
+        if corrected or uncorrected:
+            bad = uncorrected or corrected >= LIMITS.memory_errors
+            kind = FaultyMemory if bad else MemoryErrors
+            faults.append(kind(host=host, corrected=corrected, uncorrected=uncorrected))
+    if results.disturbed(result) > LIMITS.disturbed_launch:
+        return faults
+    models = {name: group["cpu"] for group in result["hosts"] for name in group["names"]}
+    for method, burnt in methods.items():
+        alike = grouped(burnt["nodes"], lambda node: (models.get(node["host"]), node["cores"]))
+        for nodes in alike.values():
+            rates = {node["host"]: node["rate"] for node in nodes if node["host"] not in fallen}
+            for host, rate, median in _slow_nodes(rates):
+                of_host = {"host": host, "method": method, "unit": burnt["unit"]}
+                faults.append(SlowLoad(**of_host, rate=rate, median=median))
+    return faults
+
+
+def _clock_fell(node: Mapping[str, Any]) -> bool:
+    first, last = node.get("clock_first"), node.get("clock_last")
+    return bool(first and last) and last < LIMITS.sustained * first
+
+
+def _waited(result: results.Result, method: str) -> tuple[float, float]:
+    """The part of the first and of the last third of a method's samples in which a thread had no
+    core; 0 where it does not disturb a sample."""
+    samples = next(entry["samples"] for entry in result["results"] if entry["method"] == method)
+    third = max(1, len(samples["seconds"]) // 3)
+    parts = []
+    for ends in (slice(third), slice(-third, None)):
+        part = sum(filter(None, samples["waited"][ends])) / sum(samples["seconds"][ends])
+        parts.append(min(part, 1.0) if part > LIMITS.disturbed_sample else 0.0)
+    return parts[0], parts[1]

@@ -84,12 +84,12 @@ def rule_hosts(verdict: RunVerdict, evidence: Evidence) -> RunVerdict:
     clock in a third of their launches, by what they did alone in all of them.
 
     A node is suspect if it was slow in the only launch that can show it. Of a run on one host
-    nothing is compared.
+    nothing is compared; that its rate fell within a launch is shown by the host alone.
     """
     rerun = evidence.retest and evidence.retest.rerun
     faults = [*faulty_hosts([*verdict.cases, *(rerun.cases if rerun else ())])]
     several = len(set().union(*(case.record.hosts for case in verdict.cases))) > 1
-    slow = [fault for fault in faults if several and isinstance(fault, SLOW_HOSTS)]
+    slow = [f for f in faults if (several or f.alone) and isinstance(f, SLOW_HOSTS)]
     least = LIMITS.slow_launches
     confirmed = [fault for fault in slow if fault.launches >= max(least, fault.share * fault.of)]
     suspect = [fault for fault in slow if fault.launches < least > fault.of]

@@ -20,6 +20,7 @@ METHODS = {kernel: (f"{kernel}/{kernel}.def", "BX_METHOD") for kernel in ALTERNA
     "npar": ("npar/npar_launch.f90", "method_t"),
     "md": ("md/md_launch.f90", "md_method_t"),
     "metadata": ("restart/metadata.def", "BX_METHOD"),
+    "burn": ("burn/burn.def", "BX_METHOD"),
     **{kernel: (f"network/{kernel}.def", "BX_METHOD") for kernel in NETWORK},
 }
 CASES = {kernel: (f"{kernel}/{kernel}.def", "BX_CASE") for kernel in ALTERNATIVES} | {

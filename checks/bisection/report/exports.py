@@ -13,7 +13,7 @@ from bisection.analysis.outlying import slower
 from bisection.core.format import amount, finite, interval, plain, short, times, utc
 from bisection.core.grouping import grouped
 from bisection.core.identity import IDENTITY, TestId
-from bisection.core.reasons import ADAPTER_FAULTS, MACHINE_FAULTS, REPORTED
+from bisection.core.reasons import ADAPTER_FAULTS, MACHINE_FAULTS, MEMORY_FAULTS, REPORTED
 from bisection.core.reasons.base import clause
 from bisection.core.reasons.launches import Blocked, LaunchFault, Misplaced, NodeFail
 from bisection.core.reasons.performance import SlowNode, WorseSince
@@ -319,7 +319,9 @@ def bad_nodes(report: Report) -> dict[str, list[tuple[str, str]]]:
 def _accusations(report: Report) -> Iterator[tuple[str, str, str]]:
     """(node, code of a reason, why)."""
     run = report.run or RunVerdict()
-    others = [remark for remark in run.remarks if isinstance(remark, ADAPTER_FAULTS)]
+    others = [
+        remark for remark in run.remarks if isinstance(remark, ADAPTER_FAULTS + MEMORY_FAULTS)
+    ]
     for reason in [*report.suspects, *run.slow_nodes, *others]:
         if not isinstance(reason, SlowNode):
             yield reason.host, reason.code, str(reason)

@@ -15,7 +15,7 @@ from bisection.analysis.model import ChangePoint, DrawnHistory, Row
 from bisection.core import thresholds
 from bisection.core.format import amount, finite, plain, plural, short, utc
 from bisection.core.verdicts import COMPARED, Verdict
-from bisection.report.figures import session_figures
+from bisection.report.figures import burn_figures, session_figures
 from bisection.report.figures.common import FigureGroup, draw, measured_cases
 from bisection.report.report_data import MARKS, STATES, Report
 from bisection.report.sections import PURPOSE, Section, opening
@@ -124,6 +124,7 @@ def figures(report: Report) -> dict[str, Iterable[FigureGroup]]:
     with_time = [case for case in cases if case.metrics.get("time", 0) > 0]
     return {
         "speedups": session_figures.speedups(rows, expected),
+        "burn": burn_figures.curves(report.run),
         "network": _maps(report),
         "methods": session_figures.crossovers(with_time),
         "npar": session_figures.npar_curves(with_time),

@@ -305,6 +305,11 @@ SECTIONS: dict[str, tuple[str, str | Callable[[Report], Content]]] = {
         "Bars of other ranks or software are not one number.",
     ),
     "nodes": ("Nodes", _nodes),
+    "burn": (
+        "Burn-in",
+        "Each node under full load. The curves are of the node that keeps least of its rate, over "
+        "where they began; the table has it beside others.",
+    ),
     "network": ("Network", _network),
     "history": ("History", _history),
     "methods": ("Methods", "The ways to communicate, in the newest session."),

@@ -43,6 +43,7 @@ METRICS = {
     "bandwidth_write": 1e8, "bandwidth_read": 1e9, "time_write_p99": 0.1, "cached_share": 0.1,
     "ratio_file_per_node": 1.2, "ratio_mpi_io_independent": 1.1, "ratio_copy": 50.0,
     "ratio_own_folder": 1.1,
+    "sustained": 1.0, "rate": 1e10, "clock_end": 3.0, "energy": 2.0,
     **{f"operations_{p}": 1e5 for p in ("create", "stat", "rename", "list", "read", "remove")},
     "ratio_forces": 1.1, "messages_per_patch": 16.0 * (RANKS > 1), "messages_share": 0.05,
     "ratio_dsyevd": 1.2, "matrices": 1e6, "sweeps": 8.0,
@@ -61,7 +62,7 @@ METHODS = {
     # Rank 0 takes no tasks.
     **{m: {"ratio_ideal": 2.2} for m in ("counter-progress", "manager") if RANKS > 1},
 }
-UNITS_OF = {"latency": "s", "matrices": "B"}  # of metrics whose name has no unit
+UNITS_OF = {"latency": "s", "matrices": "B", "rate": "B/s"}  # of metrics whose name has no unit
 
 
 def metric(name, value):

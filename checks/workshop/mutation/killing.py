@@ -18,6 +18,7 @@ FAILED = re.compile(r"(?m)^(?:(?:FAILED|ERROR) (\S+)|\s*\d+ - (\S+) \()")
 # folder of src -> names of its tests, where they are not named after the folder
 KERNELS = {
     "common": "unit|harness|processor|first_kernel|patterns",
+    "burn": "burn|unit_adapters",
     "network": "patterns|pairs|noise|congestion|device",
     "transpose": "transpose|unit_(geometry|plan)",
     "md": "md|mesh|constraints|restart",

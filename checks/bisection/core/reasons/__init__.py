@@ -42,14 +42,17 @@ OUTER_FAULTS: Kinds = (
     launches.Infrastructure,
     *(KINDS[kind] for kind in causes.kinds(causes.NOT_MEASURED)),
 )
-# What a launch shows of a host: it is slow; its adapters are faulty.
+# What a launch shows of a host: it is slow; its memory, its adapters are faulty.
 SLOW_HOSTS = (
     machines.SlowClock,
     machines.SlowCores,
     machines.SlowMemory,
     machines.BusyCores,
     machines.SlowWriter,
+    machines.Throttled,
+    machines.SlowLoad,
 )
+MEMORY_FAULTS = (machines.FaultyMemory,)
 ADAPTER_FAULTS = (machines.AdapterErrors, machines.AdapterDiffers, machines.TcpLosses)
 
 

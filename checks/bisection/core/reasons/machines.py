@@ -14,6 +14,7 @@ class HostFault(Reason):
 
     kernel: ClassVar[str] = ""  # the only one whose launches show it; "": any
     share: ClassVar[float] = 1.0  # of the launches that show it, at least, for a slow node
+    alone: ClassVar[bool] = False  # a host shows it without others beside it
     host: str
     launches: int = 0  # of a run, that have it
     of: int = 0  # that could have it
@@ -99,6 +100,76 @@ class SlowMemory(HostFault):
         who = "1 core copied" if self.cores == 1 else f"{self.cores} cores together copied"
         usual = f"{amount(self.median, 'B/s')} on the median node"
         return f"{self.host} is slow: {who} {amount(self.rate, 'B/s')} of memory, {usual}"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Throttled(HostFault):
+    """Its rate falls in a launch; values of the method whose rate falls most."""
+
+    code = "THROTTLED"
+    kernel = "burn"
+    alone = True
+    kept: tuple[tuple[str, float], ...]  # methods that fell, the worst first: last rate over first
+    median: float | None = None  # of the worst method, on the median node; None: no other node
+    clock: tuple[float, ...] = ()  # GHz, first and last
+    temperature: float | None = None  # degrees Celsius, the highest
+    events: float = 0.0  # of throttling, by the processor's counter
+    waited: float = 0.0  # share of the last steps in which a thread had no core
+
+    def words(self) -> str:
+        fell = some([f"{method} fell to {part:.0%}" for method, part in self.kept])
+        usual = "" if self.median is None else f" ({self.median:.0%} on the median node)"
+        facts = []
+        if self.clock:
+            facts.append(f"its clock went from {self.clock[0]:.2f} to {self.clock[-1]:.2f} GHz")
+        if self.temperature is not None:
+            facts.append(f"at most {self.temperature:.0f} degrees")
+        if self.events:
+            facts.append(f"the processor counted {self.events:.0f} throttling events")
+        if self.waited:
+            facts.append(f"a thread had no core for {self.waited:.0%} of the time then")
+        slow = f"{self.host} does not keep its rate: {fell} of that at the beginning{usual}"
+        return "; ".join([slow, *facts])
+
+
+@dataclass(frozen=True, kw_only=True)
+class SlowLoad(HostFault):
+    """A steady rate, below that of other nodes with the same processor."""
+
+    code = "SLOW_LOAD"
+    kernel = "burn"
+    method: str
+    rate: float
+    median: float
+    unit: str
+
+    @property
+    def part(self) -> tuple[str]:
+        return (self.method,)
+
+    def words(self) -> str:
+        rates = f"{amount(self.rate, self.unit)}, {amount(self.median, self.unit)} on the median"
+        return f"{self.host} is slow: {self.method} under full load at {rates} node"
+
+
+@dataclass(frozen=True, kw_only=True)
+class MemoryErrors(HostFault):
+    """Counted by EDAC during a launch."""
+
+    code = "MEMORY_ERRORS"
+    kernel = "burn"
+    corrected: float
+    uncorrected: float = 0.0
+
+    def words(self) -> str:
+        uncorrected = f", and {self.uncorrected:.0f} not corrected" if self.uncorrected else ""
+        return f"{self.host}: memory had {self.corrected:.0f} corrected errors{uncorrected}"
+
+
+class FaultyMemory(MemoryErrors):
+    """More than a healthy module has."""
+
+    code = "FAULTY_MEMORY"
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -15,6 +15,7 @@ from bisection.core.format import plural
 from bisection.core.identity import IDENTITY
 from bisection.core.reasons.base import Text, clause
 from bisection.core.reasons.launches import ReframeText, Timeout
+from bisection.core.reasons.machines import Throttled
 from bisection.core.verdicts import BisectionError, Exit, Verdict
 from bisection.judge import decision, rule
 from bisection.judge.evidence import Evidence, Retest
@@ -372,3 +373,12 @@ def test_a_machine_of_one_node_has_no_slow_one():
     verdict = rule(noise_run(SLOW_MEMORY, SLOW_MEMORY, hosts=["n2"]))
     assert (verdict.slow_nodes, verdict.suspect_nodes) == ((), ())
     assert decision.of_run(verdict) == Exit.OK
+
+
+def test_a_machine_of_one_node_may_lose_its_rate():
+    fault = Throttled(host="n2", kept=(("dgemm", 0.7),), clock=(2.6, 1.8))
+    first = RunVerdict([*launched("burn", "burn", "node", faults=(fault,), hosts=["n2"])])
+    assert [reason.host for reason in rule(first).suspect_nodes] == ["n2"]
+    agenda = plan([], rule(first), 900.0)
+    assert [launch[0] for launch in agenda.chosen] == ["burn"]
+    assert decision.of_run(after(first, agenda, first)) == Exit.SLOWER

@@ -15,8 +15,9 @@ LOCAL = {"transpose", "npar", "eigen", "md", "network", "halo", "tasks", "patche
 KERNELS = {
     "quick": LOCAL,
     "nightly": {*LOCAL, "pairs"},
-    "upgrade": {*LOCAL, "pairs", "congestion"},
+    "upgrade": {*LOCAL, "pairs", "congestion", "burn"},
     "interconnect": {*LOCAL, "pairs", "congestion"} - {"restart"},
+    "burn": {"burn"},
     "triage": {"transpose", "network", "pairs", "congestion"},
 }
 

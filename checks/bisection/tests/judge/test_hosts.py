@@ -1,11 +1,21 @@
 """Which hosts a launch shows to be slow."""
 
+import statistics
+
 import pytest
 from fake_kernel import layout_of
 
 from bisection.core.reasons.base import clause
-from bisection.core.reasons.machines import BusyCores, SlowCores, SlowMemory
-from bisection.judge.hosts import slow_clocks, slow_hosts, slow_writers
+from bisection.core.reasons.machines import (
+    BusyCores,
+    FaultyMemory,
+    MemoryErrors,
+    SlowCores,
+    SlowLoad,
+    SlowMemory,
+    Throttled,
+)
+from bisection.judge.hosts import burnt_hosts, slow_clocks, slow_hosts, slow_writers
 from bisection.kernels import results
 
 
@@ -169,3 +179,80 @@ def test_a_rank_that_writes_slowly_by_all_methods_is_named_with_its_host(
         "layout": layout_of([{"host": host} for host in hosts]),
     }
     assert [reason.host for reason in slow_writers(result)] == named
+
+
+def burnt(waited=0.0, before=0.0, models=None, **nodes):
+    """A result of the kernel burn, of dgemm: of each node the rates of the first and the last
+    minute, and what its sensors say. `before`, `waited`: the parts of the first and of the last
+    samples in which a thread had no core."""
+    entries = [
+        {"host": host, "cores": 8, "rate": statistics.mean(rates), "first": rates[0],
+         "last": rates[1], **sensors}
+        for host, (rates, sensors) in nodes.items()
+    ]  # fmt: skip
+    samples = {"seconds": [1.0] * 9, "waited": [before] * 3 + [0.0] * 3 + [waited] * 3}
+    samples["disturbed"] = [int(seconds > 0) for seconds in samples["waited"]]
+    models = models or dict.fromkeys(nodes, "a processor")
+    return {
+        "results": [{"method": "dgemm", "samples": samples}],
+        "hosts": [{"cpu": model, "names": [host]} for host, model in models.items()],
+        "details": {"burn": {"dgemm": {"unit": "Gflop/s", "nodes": entries}}},
+    }
+
+
+STEADY = ((80.0, 79.0), {"clock_first": 2.6, "clock_last": 2.6})
+HOT = {"clock_first": 2.6, "clock_last": 1.8, "temperature": 97.0, "throttled": 3}
+
+
+def test_a_node_that_throttles_is_named_beside_its_peers_and_alone():
+    for peers in ({}, {"n2": STEADY, "n3": STEADY}):
+        (reason,) = burnt_hosts(burnt(n1=((80.0, 56.0), HOT), **peers))
+        assert isinstance(reason, Throttled)
+        usual = 79 / 80 if peers else None
+        assert (reason.host, reason.kept, reason.median) == ("n1", (("dgemm", 0.7),), usual)
+        assert (reason.clock, reason.temperature, reason.events) == ((2.6, 1.8), 97.0, 3)
+        words = str(reason)
+        assert "fell to 70% of that at the beginning" in words
+        assert "2.60 to 1.80 GHz" in words
+        assert ("on the median node" in words) is bool(peers)
+
+
+def test_a_quota_is_seen_though_it_disturbs_the_launch():
+    result = burnt(waited=0.5, n1=((80.0, 40.0), {"clock_first": 2.6, "clock_last": 2.6}))
+    assert results.disturbed(result) > 0.3
+    (reason,) = burnt_hosts(result)
+    assert (reason.waited, reason.clock) == (0.5, (2.6, 2.6))
+    assert "no core for 50%" in str(reason)
+    # Neighbours that were there from the beginning, and are more now: nothing is known.
+    assert burnt_hosts(burnt(waited=0.5, before=0.2, n1=((80.0, 40.0), {}))) == []
+    # But no neighbour lowers the clock.
+    (reason,) = burnt_hosts(burnt(waited=0.5, before=0.2, n1=((80.0, 40.0), HOT)))
+    assert reason.clock == (2.6, 1.8)
+
+
+@pytest.mark.parametrize(("slower", "named"), [(60.0, ["n2"]), (76.0, [])])
+def test_a_steady_slower_node_does_not_throttle(slower, named):
+    """Beside equal processors it is slow; of another processor nothing is said."""
+    pair = {"n1": STEADY, "n2": ((slower, slower), {})}
+    reasons = burnt_hosts(burnt(**pair))
+    assert [reason.host for reason in reasons] == named
+    assert all(isinstance(reason, SlowLoad) for reason in reasons)
+    assert burnt_hosts(burnt(models={"n1": "new", "n2": "old"}, **pair)) == []
+
+
+@pytest.mark.parametrize(
+    ("corrected", "uncorrected", "kind"),
+    [(0, 0, None), (1, 0, MemoryErrors), (10, 0, FaultyMemory), (0, 1, FaultyMemory)],
+)
+def test_errors_of_memory(corrected, uncorrected, kind):
+    rates, sensors = STEADY
+    counts = {"corrected_errors": corrected, "uncorrected_errors": uncorrected}
+    reasons = burnt_hosts(burnt(n1=(rates, {**sensors, **counts}), n2=STEADY))
+    assert [type(reason) for reason in reasons] == [kind] * bool(kind)
+
+
+def test_a_short_launch_without_sensors_says_nothing():
+    result = burnt(n1=STEADY)
+    entry = {"host": "n1", "cores": 2, "rate": 80.0}
+    result["details"]["burn"]["dgemm"]["nodes"] = [entry]
+    assert burnt_hosts(result) == []

@@ -24,7 +24,7 @@ from bisection.analysis.model import Change, Comparison
 from bisection.analysis.retest_plan import plan
 from bisection.core.reasons.base import Text
 from bisection.core.reasons.launches import Blocked, KernelDied, ReframeText, TestFailed
-from bisection.core.reasons.machines import AdapterErrors, SlowClock, SlowWriter
+from bisection.core.reasons.machines import AdapterErrors, SlowClock, SlowWriter, Throttled
 from bisection.core.reasons.performance import Unlike
 from bisection.core.verdicts import Exit, Grade, KernelExit, Verdict
 from bisection.judge import alarms, decision, evidence, network, rule
@@ -144,6 +144,8 @@ def writer_run(*faults):
 
 WRITER = writer_run(SlowWriter(host="n2", rank=1, ratio=9.0))
 LOST, SUSPECT = run(launched(disturbed=0.5)), noise_run(SLOW_MEMORY)
+FELL = Throttled(host="n1", kept=(("dgemm", 0.7),), clock=(2.6, 1.8), temperature=97.0)
+THROTTLED = run(launched("burn", "burn", faults=(FELL,), hosts=["n1"]))
 FAILED = became(Verdict.FAIL, Text("verification did not pass"))
 UNMEASURED = became(Verdict.NOT_MEASURED, Blocked(job="7"))
 SLOW_AND_BLOCKED = RunVerdict([*SLOW.cases, UNMEASURED.cases[-1]])
@@ -199,6 +201,7 @@ RUNS = {
     "outside its bounds, of a disturbed launch": Case(outside(disturbed=0.2), MISSING),
     # hosts
     "a suspect node": Case(SUSPECT, MISSING),
+    "a node alone that does not keep its rate": Case(THROTTLED, MISSING),
     "a slow node": Case(SUSPECT, WORSE_NOW, retested(SUSPECT, SUSPECT)),
     "a node that was slow once": Case(SUSPECT, OK, retested(SUSPECT, noise_run())),
     "a slow writer": Case(WRITER, WORSE_NOW, retested(WRITER, WRITER)),

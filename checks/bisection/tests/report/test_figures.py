@@ -1,6 +1,7 @@
 """Figures: what they show, and what they leave out."""
 
 import itertools
+import json
 import math
 import re
 from dataclasses import replace
@@ -9,8 +10,11 @@ import pytest
 from reports import HPCX, case, hpcx, only, page, published, ran, row, rows_of, series
 
 from bisection.core.verdicts import Verdict
-from bisection.report.figures import common, session_figures
+from bisection.kernels import results
+from bisection.kernels.launch_record import LaunchRecord
+from bisection.report.figures import burn_figures, common, session_figures
 from bisection.report.svg import plots, style
+from bisection.runs.run_verdict import RunVerdict
 
 
 def methods(cases):
@@ -122,3 +126,45 @@ def test_a_case_without_shares_is_not_drawn_as_free_of_communication():
 def test_a_hollow_curve_is_told_from_a_full_one(hollow):
     curve = plots.Curve(style.Style.number(0), {1: 1.0, 2: 2.0}, hollow=hollow)
     assert ("fill: var(--paper)" in plots.curves_svg([curve], "x", "y", 300)) == hollow
+
+
+def test_burn_in_shows_the_course_of_the_node_that_keeps_least(tmp_path):
+    """The rate falls to 70% after two minutes; of the clock one reading is lost."""
+    seconds = [*range(1, 181)]
+    rate = [100.0 if at <= 120 else 70.0 for at in seconds]
+    clock = [None, *([2.6] * 119), *([1.82] * 60)]
+    curve = {"host": "n7", "busy": seconds, "rate": rate, "clock": clock}
+    nodes = [
+        {"host": f"n{k}", "cores": 8, "rate": 100.0, "first": 100.0, "last": 70.0 if k == 7 else 99}
+        for k in range(20)
+    ]
+    nodes[7] |= {"temperature": 97.0, "joules": 2.5, "corrected_errors": 3}
+    burn = {"dgemm": {"unit": "Gflop/s", "nodes": nodes, "curve": curve}}
+    result = {"schema": results.SCHEMA, "version": results.VERSION, "kernel": "burn"}
+    result |= {"status": "complete", "details": {"burn": burn}}
+    (tmp_path / "burn.json").write_text(json.dumps(result))
+    launch = replace(
+        case("burn", "node", "dgemm"),
+        fixture=True, files=f"{tmp_path}/burn.*", record=LaunchRecord("burn"),
+    )  # fmt: skip
+    (group,) = burn_figures.curves(RunVerdict([launch]))
+    (panel,) = group.panels
+    assert "dgemm on n7" in panel.title
+    assert "70% of the first" in panel.describe
+    drawn = {id(c.style): c.points for c in panel.draw.args[0]}
+    of_rate, of_clock = drawn.values()
+    assert [of_rate[min(of_rate)], of_rate[max(of_rate)]] == pytest.approx([1, 0.7])
+    assert of_clock[max(of_clock)] == pytest.approx(0.7)
+    assert len(of_rate) <= burn_figures.POINTS
+    assert panel.draw(width=330).startswith("<svg")
+    first, second, *_ = group.table.rows
+    assert first[:3] == ["dgemm", "n7", "70%"]
+    assert {"97 degC", "2.5 J", "3"} <= set(first)
+    assert second[2] == "99%"
+    assert len(group.table.rows) == burn_figures.NODES
+
+
+def test_a_burn_in_without_its_result_has_no_figure(tmp_path):
+    launch = replace(case("burn"), fixture=True, files=f"{tmp_path}/gone.*")
+    assert [*burn_figures.curves(RunVerdict([launch]))] == []
+    assert [*burn_figures.curves(None)] == []
