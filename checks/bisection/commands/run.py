@@ -9,9 +9,13 @@ A test that the retest does not confirm passes, with a note. A wrong answer fail
 """
 
 import argparse
+import contextlib
+import math
+import re
+from datetime import datetime, timezone
 
 from bisection.core.format import seconds_of
-from bisection.core.verdicts import TIERS, Exit
+from bisection.core.verdicts import TIERS, BisectionError, Exit
 from bisection.judge import decision
 from bisection.night.actions import Most
 from bisection.night.night import run_night
@@ -35,7 +39,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     lines = [f"  {n:12} {t.minutes:3}  {t.purpose}" for n, t in TIERS.items()]
     parser.epilog = "\n".join(["tiers, with minutes on two quiet cores, at most:", *lines])
     add = parser.add_argument
-    add("--tier", choices=TIERS, default="nightly", help="default: nightly")
+    add("--tier", choices=TIERS, help="default: nightly; with --every-node: nodes")
     text = "site-configs/NAME.py, or DIR/NAME.py; also NAME:PARTITION; default: localhost"
     add("--system", default="localhost", metavar="NAME", help=text)
     text = "how the kernels are built: system, spack, or an environment of the site"
@@ -58,6 +62,16 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("--stale", action="store_true", help=text)
     text = "repeat the launches on other idle nodes, until one run can identify a slow node"
     add("--sweep-nodes", action="store_true", help=text)
+    text = (
+        "judge each node of the partitions beside its peers, by launches of one node and of two; "
+    )
+    text += "a run with the same NAME goes on where the last one ended; default: the day"
+    day, form = datetime.now(timezone.utc).strftime("%Y-%m-%d"), "NAME"
+    add("--every-node", nargs="?", type=campaign, const=day, default="", metavar=form, help=text)
+    text = "with --every-node: launch nothing that would use more; nodes beyond it are listed"
+    add("--node-hours", type=above_zero, default=math.inf, metavar="HOURS", help=text)
+    text = "with --every-node: jobs in the queue at the same time; default: 100"
+    add("--at-once", type=whole, default=100, metavar="JOBS", help=text)
     text = "a command to be called once per bad node, in place of the site file's `on_suspect`; "
     add("--on-suspect", metavar="COMMAND", help=f"{text}without --act it is only printed")
     text = "call that command, for at most so many nodes a day, and so many percent of the "
@@ -68,9 +82,33 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("--verbose", action="store_true", help=text)
 
 
+def campaign(text: str) -> str:
+    if not re.fullmatch(r"\w[\w.:-]*", text):
+        raise argparse.ArgumentTypeError(f"{text!r}: not a name of letters, digits, and _ . : -")
+    return text
+
+
+def above_zero(text: str) -> float:
+    with contextlib.suppress(ValueError):
+        if 0 < float(text) < math.inf:
+            return float(text)
+    raise argparse.ArgumentTypeError(f"{text!r} is not a number above zero")
+
+
+def whole(text: str) -> int:
+    if not re.fullmatch(r"[1-9]\d{0,5}", text):
+        raise argparse.ArgumentTypeError(f"{text!r} is not a whole number from 1 to 999999")
+    return int(text)
+
+
 def act(options: argparse.Namespace) -> Exit:
+    every = bool(options.every_node)
+    for name in ("tier", "against", "sweep_nodes") if every else ():
+        if getattr(options, name):
+            other = f"--{name.replace('_', '-')}"
+            raise BisectionError(f"{other} is of another kind of run than --every-node")
     order = Order(
-        tier=options.tier,
+        tier=options.tier or ("nodes" if every else "nightly"),
         system=options.system,
         environ=options.environ,
         arguments=tuple(options.rest),
@@ -81,6 +119,9 @@ def act(options: argparse.Namespace) -> Exit:
         deadline=options.deadline,
         accepts_stale=options.stale,
         sweeps_nodes=options.sweep_nodes,
+        every_node=options.every_node,
+        node_hours=options.node_hours,
+        at_once=options.at_once,
         reservation=options.reservation,
         on_suspect=options.on_suspect,
         acts=options.most,
