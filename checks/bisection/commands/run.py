@@ -62,12 +62,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("--stale", action="store_true", help=text)
     text = "repeat the launches on other idle nodes, until one run can identify a slow node"
     add("--sweep-nodes", action="store_true", help=text)
-    text = (
-        "judge each node of the partitions beside its peers, by launches of one node and of two; "
-    )
+    text = "judge each node of the partitions beside its peers, by launches of one node and two; "
     text += "a run with the same NAME goes on where the last one ended; default: the day"
     day, form = datetime.now(timezone.utc).strftime("%Y-%m-%d"), "NAME"
-    add("--every-node", nargs="?", type=campaign, const=day, default="", metavar=form, help=text)
+    add("--every-node", nargs="?", type=campaign, const=day, metavar=form, help=text)
     text = "with --every-node: launch nothing that would use more; nodes beyond it are listed"
     add("--node-hours", type=above_zero, default=math.inf, metavar="HOURS", help=text)
     text = "with --every-node: jobs in the queue at the same time; default: 100"
@@ -119,7 +117,7 @@ def act(options: argparse.Namespace) -> Exit:
         deadline=options.deadline,
         accepts_stale=options.stale,
         sweeps_nodes=options.sweep_nodes,
-        every_node=options.every_node,
+        every_node=options.every_node or "",
         node_hours=options.node_hours,
         at_once=options.at_once,
         reservation=options.reservation,

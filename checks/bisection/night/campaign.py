@@ -55,7 +55,7 @@ class Campaign:
     request: Request
     node_hours: float  # that this run may use
     retests: bool  # whether nodes that look slow are measured again
-    earlier: list[NodeLaunch]  # of earlier sessions
+    launches: list[NodeLaunch]  # that have results, of earlier sessions too
     run: RunVerdict | None = None  # of this session, once a batch has ended
     nodes: dict[Spot, QueueNode] = field(default_factory=dict)  # as the scheduler has them now
     lost: dict[Spot, str] = field(default_factory=dict)  # why a launch on a node has no result
@@ -70,7 +70,6 @@ class Campaign:
         return tuple(sorted(chosen)) or (ALONE,)
 
     def survey(self) -> Survey:
-        launches = [*self.earlier, *(launches_of(self.run) if self.run else ())]
         shut = {
             spot: ": ".join(filter(None, (node.state, node.why)))
             for spot, node in self.nodes.items()
@@ -79,7 +78,7 @@ class Campaign:
         stopped = dict.fromkeys(self.nodes, self.stopped) if self.stopped else {}
         known = tuple(self.nodes)
         return Survey(
-            tuple(launches), known, self.sizes, {**stopped, **self.lost, **shut}, self.name
+            tuple(self.launches), known, self.sizes, {**stopped, **self.lost, **shut}, self.name
         )
 
     def look(self) -> None:
@@ -99,9 +98,9 @@ class Campaign:
             if state.verdict in (Judged.SLOW, Judged.FAILED)
             and BUSY.fullmatch(self.nodes[spot].state)
         }
-        self.earlier = [
+        self.launches = [
             launch
-            for launch in self.earlier
+            for launch in self.launches
             if bad.isdisjoint((launch.partition, node) for node in launch.nodes)
         ]
 
@@ -222,11 +221,12 @@ def begun(
     if not chosen:
         why = "no partition has a scheduler that starts jobs on nodes by name"
         raise BisectionError(f"--every-node: {request.system}: {why}")
+    system = request.system.partition(":")[0]
     sessions = {
         session.uuid: session.start
         for session in (store.sessions() if store else ())
         if session.tags.get(command.CAMPAIGN) == name
-        and session.tags.get("system") == request.system
+        and session.tags.get("system", "").partition(":")[0] == system
         and not session.excluded
     }
     kept = folder.kept_verdicts(sessions.keys())
@@ -238,7 +238,7 @@ def begun(
         raise BisectionError(f"--every-node: {request.system}: the scheduler names no nodes")
     campaign.forget_slow()
     states = Counter(node.state for node in campaign.nodes.values())
-    known = len({node for launch in campaign.earlier for node in launch.nodes})
+    known = len({node for launch in campaign.launches for node in launch.nodes})
     counts = ", ".join(f"{count} {state}" for state, count in sorted(states.items()))
     done = f"; {known} have launches of {plural(len(runs), 'earlier session')}" if runs else ""
     print(f"campaign {name}: {plural(len(campaign.nodes), 'node')}: {counts}{done}", flush=True)
@@ -248,11 +248,12 @@ def begun(
 def measure_all(
     campaign: Campaign, site: Path, results: Path, tags: Sequence[str], store: Store | None
 ) -> RunVerdict:
-    """Runs batches of launches until none is left to do; each is kept in a folder of its own, and
-    recorded as soon as it has ended. Returns the session. KeyboardInterrupt: it was interrupted
-    before its first launch."""
+    """Runs batches of launches until none is left to do; each is kept in a folder of its own. The
+    session is recorded as it grows, so that a killed run loses little. Returns the session.
+    KeyboardInterrupt: it was interrupted before its first launch."""
     request = campaign.request
     spots: Sets = []
+    recorded = 0.0  # when what is recorded may be written anew
     for turn in range(1, 1 << 30):
         if request.until and time.time() > request.until:
             campaign.stopped = f"the deadline of {duration(request.deadline)} came first"
@@ -283,12 +284,18 @@ def measure_all(
         folder.clear(run, into)
         campaign.spent += run.price_of_launches.node_hours
         for launch in launches_of(run):
-            spots_of = [(launch.partition, node) for node in launch.nodes]
-            campaign.lost |= dict.fromkeys(spots_of, str(launch.lost)) if launch.lost else {}
+            if launch.lost:
+                on = [(launch.partition, node) for node in launch.nodes]
+                campaign.lost |= dict.fromkeys(on, str(launch.lost))
+            else:
+                campaign.launches.append(launch)
         campaign.run = _joined(campaign.run, run)
-        for fault in sync.keep(store, rule(campaign.run), results):
-            tell(fault)
-        gather.write_verdict(rule(campaign.run, Evidence(survey=campaign.survey())), results)
+        if time.monotonic() > recorded:  # a tenth of the time at most
+            began = time.monotonic()
+            for fault in sync.keep(store, rule(campaign.run), results):
+                tell(fault)
+            gather.write_verdict(rule(campaign.run, Evidence(survey=campaign.survey())), results)
+            recorded = time.monotonic() + 9 * (time.monotonic() - began)
         if run.end or not any(case.is_launch for case in run.cases):
             campaign.stopped = str(run.end or "a build failed")
             break

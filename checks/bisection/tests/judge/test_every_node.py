@@ -1,17 +1,24 @@
 """Campaigns over every node: which launches come next, and which nodes are named, on made-up
 launches."""
 
+import json
 import math
 from collections import Counter
+from dataclasses import replace
 
 import numpy as np
 import pytest
+from results_made import launched
 
 from bisection.core.reasons.base import Text
-from bisection.judge import rule
-from bisection.judge.every_node import Judged, Measured, NodeLaunch, Survey
+from bisection.core.verdicts import Exit, Verdict
+from bisection.judge import decision, rule
+from bisection.judge.every_node import Judged, Measured, NodeLaunch, Survey, launches_of
 from bisection.judge.evidence import Evidence
+from bisection.night import campaign
 from bisection.night.campaign import Campaign
+from bisection.report.exports import as_json
+from bisection.report.verdict_text import every_node
 from bisection.runs.run_verdict import Request, RunVerdict
 from bisection.schedulers.scheduler import QueueNode
 from bisection.tests.analysis.nights import lognormal, student, with_outliers
@@ -59,7 +66,7 @@ class World:
     def run(self):
         while batch := self.campaign.next_batch():
             self.batches.append(batch)
-            self.campaign.earlier += [self.launch(nodes) for _, nodes in batch]
+            self.campaign.launches += [self.launch(nodes) for _, nodes in batch]
             assert len(self.batches) < 200
         return self.campaign.survey()
 
@@ -102,7 +109,7 @@ def test_few_nodes_are_judged_too(rng, nodes):
     assert {state.verdict for state in healthy.run().judged.values()} == {Judged.OK}
     world = World(nodes, rng, NOISES["usual"], {"n0003": 1 / 0.7})
     assert world.named() == {"n0003"}
-    partners = {launch.nodes for launch in world.campaign.earlier if "n0003" in launch.nodes}
+    partners = {launch.nodes for launch in world.campaign.launches if "n0003" in launch.nodes}
     assert len({pair for pair in partners if len(pair) == 2}) >= 2
 
 
@@ -163,11 +170,11 @@ def test_of_a_pair_that_failed_the_node_is_named_that_fails_again(rng):
 def test_a_node_whose_launches_are_lost_is_listed(rng):
     world = World(6, rng, NOISES["quiet"], sizes=(1,))
     lost = NodeLaunch(PLACE, ("n0002",), 1.0, lost=Text("others had its cores"))
-    world.campaign.earlier = [
+    world.campaign.launches = [
         launch for launch in map(world.launch, [(name,) for name in world.names])
         if launch.nodes != ("n0002",)
     ]  # fmt: skip
-    survey = Survey((*world.campaign.earlier, lost), tuple(world.campaign.nodes), (1,))
+    survey = Survey((*world.campaign.launches, lost), tuple(world.campaign.nodes), (1,))
     assert survey.judged[PLACE, "n0002"].why == "others had its cores"
     assert world.campaign.next_batch() == [(PLACE, ("n0002",))]
 
@@ -187,3 +194,114 @@ def test_repaired_nodes_are_judged_anew(rng):
     world.campaign.forget_slow()
     world.slow = {}
     assert world.named() == set()
+
+
+# ---- from the record to the report ----
+
+
+def session(speeds, **changes):
+    """The run of a campaign of one launch on each node, with these rates over the usual one; with
+    changes of the facts of the launches on some."""
+    cases = []
+    for number, (node, speed) in enumerate(speeds.items()):
+        facts = {"hosts": [node], "run": number, "geometry": "1x1x1", **changes.get(node, {})}
+        cases += launched("network_noise", "noise", "nodes", 1e-3 / speed, **facts)
+    spots = tuple((PLACE, (node,)) for node in speeds)
+    request = Request(tier="nodes", arguments=["-n", "^network_noise"], spots=spots)
+    return RunVerdict(tuple(cases), session="f00d", started=1.7e9, request=request)
+
+
+def judged(run, *earlier, **states):
+    """The verdict on the last session of a campaign."""
+    launches = [launch for part in (*earlier, run) for launch in launches_of(part)]
+    nodes = dict.fromkeys((PLACE, n) for launch in launches for n in launch.nodes)
+    survey = Survey(tuple(launches), tuple(nodes), (1,), {(PLACE, n): w for n, w in states.items()})
+    return rule(run, Evidence(survey=survey))
+
+
+SPEEDS = {f"n{number}": 1 + number / 1000 for number in range(8)}
+
+
+def test_a_session_is_read_back_as_it_was_kept():
+    run = session({**SPEEDS, "n3": 0.7})
+    kept = json.loads(json.dumps(as_json(judged(run))))
+    read = replace(RunVerdict.from_dict(kept), started=run.started)
+    assert list(launches_of(read)) == list(launches_of(run))
+    assert read.every_node == judged(run).every_node
+
+
+@pytest.mark.parametrize(
+    ("speed", "again", "code", "verdict"),
+    [
+        (1.0, 1.0, Exit.OK, Judged.OK),
+        (0.7, 1.0, Exit.OK, Judged.OK),
+        (0.7, 0.7, Exit.SLOWER, Judged.SLOW),
+        (0.7, None, Exit.NOT_MEASURED, Judged.SUSPECT),
+    ],
+)
+def test_a_slow_launch_counts_once_another_confirms_it(speed, again, code, verdict):
+    first = session({**SPEEDS, "n3": speed})
+    second = session({"n3": again} if again else {})
+    verdict_on = judged(replace(first, cases=(*first.cases,)), second)
+    row = next(row for row in verdict_on.every_node if row.node == "n3")
+    assert (decision.of_run(verdict_on), row.verdict) == (code, verdict)
+    named = {reason.host for reason in (*verdict_on.slow_nodes, *verdict_on.suspect_nodes)}
+    assert named == ({"n3"} if code else set())
+
+
+def test_a_disturbed_launch_judges_no_node():
+    verdict = judged(session(SPEEDS, n2={"disturbed": 0.9}))
+    (row,) = [row for row in verdict.every_node if row.verdict == Judged.OPEN]
+    assert row.node == "n2"
+    assert "90%" in row.why
+    assert decision.of_run(verdict) == Exit.NOT_MEASURED
+
+
+def test_the_table_has_the_worst_first_and_all_of_few_nodes():
+    run = session({**SPEEDS, "n3": 0.7})
+    verdict = judged(run, session({"n3": 0.7}), n9="drain: fan")
+    lines = every_node(verdict)
+    assert lines[1] == "8 nodes: 1 slow, 7 as its peers"
+    assert (
+        lines[3].split()
+        == (
+            "n3 slow network_noise p2p time 143% of 7 peers (1.43 ms, 997 us) 2023-11-14 22:13 UTC"
+        ).split()
+    )
+    assert len(lines) == 3 + 8
+    many = session({f"n{number}": 1.0 for number in range(40)})
+    assert every_node(judged(many))[2:] == ["  and 40 more, in the report"]
+
+
+def test_a_batch_replaces_what_it_lost():
+    """Builds count once; a launch that was not measured is launched again, and no longer counts."""
+    lost = {"verdict": Verdict.NOT_MEASURED, "reason": Text("BLOCKED")}
+    first = campaign._joined(None, session(SPEEDS, n2=lost))
+    assert {case.record.hosts for case in first.cases} == {(n,) for n in SPEEDS if n != "n2"}
+    more = session({**SPEEDS, "n8": 1.0, "n9": 1.0})
+    more = replace(more, cases=more.cases[-4:])
+    both = campaign._joined(first, more)
+    assert len(both.cases) == 2 * 9
+    assert len(both.request.spots) == 10
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        (["--tier", "quick"], "--tier is of another kind of run than --every-node"),
+        (["--sweep-nodes"], "--sweep-nodes is of another kind of run than --every-node"),
+        (["--against", "earlier"], "--against is of another kind of run than --every-node"),
+        (["--node-hours", "0"], "'0' is not a number above zero"),
+        (["--node-hours", "nan"], "'nan' is not a number above zero"),
+        (["--at-once", "0"], "'0' is not a whole number from 1 to 999999"),
+        ([], "localhost: no partition has a scheduler that starts jobs on nodes by name"),
+    ],
+)
+def test_what_does_not_fit_a_campaign_is_refused(command_line, arguments, says):
+    code, _, error = command_line("run", "--every-node", "spring", *arguments)
+    assert (code, says in error) == (2, True), error
+
+
+def test_a_name_is_no_path(command_line):
+    code, _, error = command_line("run", "--every-node", "a,b")
+    assert (code, "'a,b': not a name" in error) == (2, True)
