@@ -1,4 +1,4 @@
-"""A campaign over six nodes, of which two are busy, one is drained, one is slow: killed, continued."""
+"""A campaign over six nodes: two are busy, one is drained, one is slow. Killed, and continued."""
 
 import json
 import subprocess
