@@ -29,7 +29,7 @@ TIERS = {
     "interconnect": Tier(
         "what does the network carry: all tests that communicate most", 5, largest=True
     ),
-    "nodes": Tier("is each node as its peers: with --every-node, which selects it", 1),
+    "nodes": Tier("is each node as its peers: the tier of --every-node", 1),
 }
 
 

@@ -18,6 +18,7 @@ KERNELS = {
     "upgrade": {*LOCAL, "pairs", "congestion"},
     "interconnect": {*LOCAL, "pairs", "congestion"} - {"restart"},
     "triage": {"transpose", "network", "pairs", "congestion"},
+    "nodes": {"network", "pairs"},
 }
 
 
