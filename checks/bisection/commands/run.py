@@ -9,12 +9,11 @@ A test that the retest does not confirm passes, with a note. A wrong answer fail
 """
 
 import argparse
-import contextlib
 import math
 import re
 from datetime import datetime, timezone
 
-from bisection.core.format import seconds_of
+from bisection.core.format import at_least, node_hours, seconds_of
 from bisection.core.verdicts import TIERS, BisectionError, Exit
 from bisection.judge import decision
 from bisection.night.actions import Most
@@ -67,9 +66,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     day, form = datetime.now(timezone.utc).strftime("%Y-%m-%d"), "NAME"
     add("--every-node", nargs="?", type=campaign, const=day, metavar=form, help=text)
     text = "with --every-node: launch nothing that would use more; nodes beyond it are listed"
-    add("--node-hours", type=above_zero, default=math.inf, metavar="HOURS", help=text)
+    add("--node-hours", type=node_hours, default=math.inf, metavar="HOURS", help=text)
     text = "with --every-node: jobs in the queue at the same time; default: 100"
-    add("--at-once", type=whole, default=100, metavar="JOBS", help=text)
+    add("--at-once", type=at_least(1), default=100, metavar="JOBS", help=text)
     text = "a command to be called once per bad node, in place of the site file's `on_suspect`; "
     add("--on-suspect", metavar="COMMAND", help=f"{text}without --act it is only printed")
     text = "call that command, for at most so many nodes a day, and so many percent of the "
@@ -84,19 +83,6 @@ def campaign(text: str) -> str:
     if not re.fullmatch(r"\w[\w.:-]*", text):
         raise argparse.ArgumentTypeError(f"{text!r}: not a name of letters, digits, and _ . : -")
     return text
-
-
-def above_zero(text: str) -> float:
-    with contextlib.suppress(ValueError):
-        if 0 < float(text) < math.inf:
-            return float(text)
-    raise argparse.ArgumentTypeError(f"{text!r} is not a number above zero")
-
-
-def whole(text: str) -> int:
-    if not re.fullmatch(r"[1-9]\d{0,5}", text):
-        raise argparse.ArgumentTypeError(f"{text!r} is not a whole number from 1 to 999999")
-    return int(text)
 
 
 def act(options: argparse.Namespace) -> Exit:

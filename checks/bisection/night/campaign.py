@@ -189,11 +189,17 @@ class _Turn:
     def again(self) -> Sets:
         """Further launches of idle nodes that look slow; of pairs, each with a new partner."""
         states = self.survey.judged
-        mine = {node for node, state in self.state.items() if state == IDLE}
-        slow = [n for n in self.state if self.size in states[self.partition, n].again and n in mine]
+        mine = [node for node, state in self.state.items() if state == IDLE]
+        most = LIMITS.node_launches + LIMITS.node_tries
+        slow = [
+            node
+            for node in mine
+            if self.size in states[self.partition, node].again
+            and self.tried[self.partition, node, self.size] < most
+        ]
         if self.size == ALONE:
             return [(self.partition, (node,)) for node in slow]
-        free = [n for n in self.state if n in mine and self.launched[n] and n not in slow]
+        free = [node for node in mine if self.launched[node] and node not in slow]
         pairs = []
         for node in slow:
             other = next((n for n in free if n not in self.partners[node]), None)

@@ -165,9 +165,10 @@ def every_node(verdict: RunVerdict) -> list[str]:
     counts = Counter(row.verdict for row in rows)
     head = f"{plural(len(rows), 'node')}: {', '.join(f'{n} {v}' for v, n in counts.items())}"
     shown = rows if len(rows) <= NODES else [r for r in rows if r.verdict != rows[-1].verdict]
-    lines = [f"  {line}" for line in noted(shown, EVERY_NODE[:-1], attrgetter("why"), 2 * NODES)]
+    table = noted(shown, EVERY_NODE[:-1], attrgetter("why"), 2 * NODES) if shown else []
     left = len(rows) - min(len(shown), 2 * NODES)
-    return ["", head, *lines, *([f"  and {left:,} more, in the report"] if left else [])]
+    more = [f"and {left:,} more, in the report"] if left else []
+    return ["", head, *(f"  {line}" for line in [*table, *more])]
 
 
 class FailureGroup(NamedTuple):

@@ -291,9 +291,9 @@ def test_a_batch_replaces_what_it_lost():
         (["--tier", "quick"], "--tier is of another kind of run than --every-node"),
         (["--sweep-nodes"], "--sweep-nodes is of another kind of run than --every-node"),
         (["--against", "earlier"], "--against is of another kind of run than --every-node"),
-        (["--node-hours", "0"], "'0' is not a number above zero"),
-        (["--node-hours", "nan"], "'nan' is not a number above zero"),
-        (["--at-once", "0"], "'0' is not a whole number from 1 to 999999"),
+        (["--node-hours", "0"], "'0' is not above 0"),
+        (["--node-hours", "nan"], "'nan' is not node-hours such as 20, 0.5 or 8m"),
+        (["--at-once", "0"], "'0' is not a whole number above 0"),
         ([], "localhost: no partition has a scheduler that starts jobs on nodes by name"),
     ],
 )
