@@ -22,7 +22,7 @@ from bisection.core.units import KIND_OF_UNIT
 from bisection.kernels import results
 from bisection.kernels.layouts import ON_DEVICES
 from bisection.kernels.results import ResultError
-from bisection.rfm import queue
+from bisection.rfm import internals, queue
 from bisection.rfm.launch import Reporting, environments
 
 
@@ -194,6 +194,10 @@ class KernelCheck(rfm.RunOnlyRegressionTest, Reporting):
             case[name] = special.get(name) or getattr(source, key or name, None)
         others = [name for name in type(self).raw_params["method"].values if name != self.method]
         return reference_files.is_new_method({**reference.data, "$index": index}, case, others)
+
+
+if queue.spots:  # each test is made once per launch: only those of the tier
+    internals.make_only_kinds(lambda kind: queue.TIER in getattr(kind, "tiers", {}))
 
 
 def references_of(test: Any) -> dict[str, Sequence[Any]]:

@@ -47,6 +47,8 @@ def nodelist(partition: str, launch: str) -> list[str]:
 
 # ---- a campaign over every node: each launch is a test of its own, on nodes that it names ----
 
+TIER = "nodes"  # its tests
+
 
 def _read_spots() -> tuple[dict[int, tuple[str, list[str]]], int]:
     """Of each launch its number, the full name of its partition and its nodes; and how many jobs
