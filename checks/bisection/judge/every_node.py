@@ -64,6 +64,7 @@ class NodeLaunch:
     values: Mapping[Measured, float] = field(default_factory=dict)
     failure: Reason | None = None
     lost: Reason | None = None  # why it has no values; None: it has, or it failed
+    number: int = 0  # in its session
 
     @property
     def size(self) -> int:
@@ -129,6 +130,7 @@ def launches_of(run: RunVerdict) -> Iterator[NodeLaunch]:
             values,
             failed[0] if failed else None,
             lost[0] if lost and not failed else None,
+            case.run,
         )
 
 

@@ -16,7 +16,7 @@ from bisection import schedulers
 from bisection.core.format import duration, number, plural
 from bisection.core.reasons.launches import ReframeText
 from bisection.core.thresholds import LIMITS
-from bisection.core.verdicts import BisectionError, Verdict
+from bisection.core.verdicts import BisectionError
 from bisection.judge import rule
 from bisection.judge.every_node import (
     ALONE,
@@ -313,8 +313,8 @@ def measure_all(
 def _joined(before: RunVerdict | None, run: RunVerdict) -> RunVerdict:
     """The session with a further batch. A launch that was not measured counts no longer: its nodes
     are in the table of the campaign; a build counts once."""
-    lost = {c.launch for c in run.cases if c.record.kernel and c.verdict == Verdict.NOT_MEASURED}
-    kept = [case for case in run.cases if not case.record.kernel or case.launch not in lost]
+    lost = {launch.number for launch in launches_of(run) if launch.lost}
+    kept = [case for case in run.cases if not case.record.kernel or case.run not in lost]
     if before is None:
         return replace(run, cases=tuple(kept))
     builds = {case.name for case in kept if not case.record.kernel}

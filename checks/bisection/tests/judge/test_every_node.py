@@ -276,12 +276,13 @@ def test_the_table_has_the_worst_first_and_all_of_few_nodes():
 def test_a_batch_replaces_what_it_lost():
     """Builds count once; a launch that was not measured is launched again, and no longer counts."""
     lost = {"verdict": Verdict.NOT_MEASURED, "reason": Text("BLOCKED")}
-    first = campaign._joined(None, session(SPEEDS, n2=lost))
-    assert {case.record.hosts for case in first.cases} == {(n,) for n in SPEEDS if n != "n2"}
+    first = campaign._joined(None, session(SPEEDS, n2=lost, n5={"disturbed": 0.9}))
+    measured = {(node,) for node in SPEEDS if node not in ("n2", "n5")}
+    assert {case.record.hosts for case in first.cases} == measured
     more = session({**SPEEDS, "n8": 1.0, "n9": 1.0})
     more = replace(more, cases=more.cases[-4:])
     both = campaign._joined(first, more)
-    assert len(both.cases) == 2 * 9
+    assert len(both.cases) == 2 * 8
     assert len(both.request.spots) == 10
 
 
