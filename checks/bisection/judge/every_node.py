@@ -122,6 +122,8 @@ def launches_of(run: RunVerdict) -> Iterator[NodeLaunch]:
         lost = [c.reason or Text() for c in (case, *mine) if c.verdict == Verdict.NOT_MEASURED]
         if case.record.lost_part > LIMITS.disturbed_launch:
             lost = [case.record.lost]
+        if not mine:  # the run was stopped before them
+            lost = [*lost, Text("its tests did not run")]
         values = {} if lost or failed else dict(_values(case, mine, partition))
         yield NodeLaunch(
             partition,

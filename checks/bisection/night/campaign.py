@@ -127,7 +127,7 @@ class Campaign:
 
     def affordable(self, sets: Sets) -> int:
         """How many of these launches the budget allows, by what such launches took so far."""
-        left = self.node_hours - self.spent
+        left, self.stopped = self.node_hours - self.spent, ""
         took = [c.seconds for c in self.run.cases if c.is_launch and c.seconds] if self.run else []
         each = sorted(took)[len(took) // 2] if took else LIMITS.node_estimate
         for count, (_, nodes) in enumerate(sets):

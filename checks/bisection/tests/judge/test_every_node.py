@@ -249,6 +249,12 @@ def test_a_slow_launch_counts_once_another_confirms_it(speed, again, code, verdi
     assert named == ({"n3"} if code else set())
 
 
+def test_a_launch_whose_tests_did_not_run_is_lost():
+    run = session(SPEEDS)
+    run = replace(run, cases=run.cases[:-1])
+    assert [launch.number for launch in launches_of(run) if launch.lost] == [7]
+
+
 def test_a_disturbed_launch_judges_no_node():
     verdict = judged(session(SPEEDS, n2={"disturbed": 0.9}))
     (row,) = [row for row in verdict.every_node if row.verdict == Judged.OPEN]
