@@ -41,7 +41,7 @@ export OMPI_ALLOW_RUN_AS_ROOT_CONFIRM := 1
 endif
 
 .NOTPARALLEL:
-.PHONY: help setup setup-dev bundle nightly test test-all kernels test-kernels test-long test-portable test-sanitized \
+.PHONY: help setup setup-dev bundle docs nightly test test-all kernels test-kernels test-long test-portable test-sanitized \
     test-python test-quick test-mutants mutants simulated testbed lint format bench clean
 export TIMEFORMAT = -- $@: %0R s
 
@@ -72,7 +72,7 @@ nightly: setup ## judge this machine: build, run the nightly checks, end with a 
 test: setup-dev lint test-kernels test-python ## test the suite itself: style, kernels, Python
 	@echo "-- make test: $$(( $$(date +%s) - $(BEGAN) )) s"
 
-test-all: test test-long test-sanitized test-portable test-quick testbed test-mutants ## the same, and longer tests
+test-all: test test-long test-sanitized test-portable test-quick testbed docs test-mutants ## the same, and longer tests
 	@echo "-- make test-all: $$(( $$(date +%s) - $(BEGAN) )) s"
 
 kernels: setup-dev
@@ -135,6 +135,11 @@ mutants: setup-dev ## change lines of the sources, and see whether tests notice:
 test-mutants: setup-dev
 	@echo "== mutants: one in thirty of the list"
 	@time $(WORKSHOP) mutants --sample 30
+
+docs: setup-dev ## build the documentation as a site, with a search: .bisection/docs/site/index.html
+	@echo "== docs"
+	@"$(BIN)/pip" install --quiet --no-deps --requirement spack-env/python-docs.lock
+	@time $(WORKSHOP) docs
 
 lint: setup-dev ## check the style of C, Fortran, Python, shell and prose
 	@echo "== lint"

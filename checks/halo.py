@@ -5,6 +5,7 @@ from reframe.core.builtins import fixture, parameter
 
 from bisection.kernels import tables
 from bisection.kernels.layouts import LAYOUTS
+from bisection.rfm.buffers import on_devices
 from bisection.rfm.check import KernelCheck
 from bisection.rfm.launch import Launch
 
@@ -12,6 +13,7 @@ CASES = tables.cases("halo")
 SMALL = [case for case in CASES if case.endswith(("-24", "-48"))]
 # A GiB and more: one step of each method takes a second on two cores.
 LARGE = ["pchan", "polcoms"]
+MIDDLE = ["pchan-120", "polcoms-12km", "thor"]
 
 
 class HaloLaunch(Launch):
@@ -36,8 +38,22 @@ class halo(KernelCheck):
     asserted = ["time", "ratio_isend", "ratio_stencil"]
     tiers = {
         "quick": {"case": SMALL},
-        "nightly": {"case": [*SMALL, "pchan-120", "polcoms-12km", "thor"]},
-        "interconnect": {"case": ["pchan-120", "polcoms-12km", "thor"], "layout": ["mpi"]},
+        "nightly": {"case": [*SMALL, *MIDDLE]},
+        "interconnect": {"case": MIDDLE, "layout": ["mpi"]},
     }
     # On one rank; where the MPI library has no windows on the network.
     inapplicable = {name: list(LAYOUTS) for name in ("rma-fence", "rma-pscw")}
+
+
+# The exchange alone, as the host computes the stencil whatever memory the fields lie in.
+NO_STENCIL = ["overlap"]
+NEED_HOST = [*NO_STENCIL, "shm", "partitioned"]
+on_devices(
+    halo,
+    HaloLaunch,
+    refused={"host": NO_STENCIL, "staged": [*NEED_HOST, "datatype"], "device": NEED_HOST},
+    metrics=["time"],
+    asserted=["time", "ratio_isend"],
+    tiers={"nightly": {"case": MIDDLE}},
+    options=["--exchange-only --baseline none"],
+)

@@ -186,9 +186,12 @@ class congestion(KernelCheck):
 
     launch = fixture(CongestionLaunch, scope="environment")
     method = parameter(tables.methods("congestion"))
-    metrics = ["impact_incast", "impact_alltoall", "impact_broadcast"]
+    metrics = ["quiet", "impact_incast", "impact_alltoall", "impact_broadcast"]
     asserted = []  # impacts are judged after the run (interconnect.impact)
     tiers = {"triage": {"case": ["apart"]}, "interconnect": {}}
+
+
+on_devices(congestion, CongestionLaunch, tiers={"interconnect": {}})
 
 
 def labels(sizes: list[int]) -> list[str]:

@@ -47,6 +47,7 @@ ACCESS = {
         "account": ["--bank={}"],
         "constraint": ["--requires={}"],
         "exclusive": ["--exclusive"],
+        "gpus": ["--gpus-per-slot={}"],  # a job has a slot per node
     },
     "lsf": {"queue": ["-q {}"], "account": ["-P {}"], "exclusive": ["-x"]},
     "sge": {"queue": ["-q {}"], "account": ["-P {}"]},
@@ -56,7 +57,16 @@ ACCESS["squeue"] = ACCESS["slurm"]
 WORDS = ("queue", "cluster", "account", "qos", "reservation", "constraint", "exclusive")
 # All words of `partition` and of `system`; ReFrame's schema has its own keys of both.
 PARTITION = ("nodes", *WORDS, "options", "binding", "references", "network", "scratch")
-SYSTEM = ("scheduler", "on_suspect", "cluster", "account", "qos", "reservation", "environments")
+SYSTEM = (
+    "scheduler",
+    "on_suspect",
+    "notify",
+    "cluster",
+    "account",
+    "qos",
+    "reservation",
+    "environments",
+)
 SCHEMA = Path(reframe.__file__).with_name("schemas") / "config.json"
 
 AS_ROOT = [[*pair] for pair in launchers.AS_ROOT.items()] if os.geteuid() == 0 else []
@@ -124,9 +134,8 @@ def partition(
             modules: loaded for this partition, after those of the site.
             environs: names of environments; by default system and spack.
             references: kinds that must exist: "ratio", "time".
-            devices: ReFrame's key, [{"type": "gpu", "num_devices": 4}]: jobs of Slurm and PBS
-                ask for so many GPUs
-                of each node, and there are tests in their memory.
+            devices: ReFrame's key, [{"type": "gpu", "num_devices": 4}]: jobs of Slurm, PBS
+                and Flux ask for so many GPUs of each node, and there are tests in their memory.
             network: adapters that must carry the messages between nodes: ["mlx5_0", "mlx5_1"].
             scratch: folders of the file systems that restart files are written to.
 
@@ -151,6 +160,7 @@ def system(
     scheduler: str,
     partitions: Sequence[Facts],
     on_suspect: str = "",
+    notify: str | Sequence[str] = (),
     cluster: str = "",
     account: str = "",
     qos: str = "",
@@ -166,6 +176,7 @@ def system(
         scheduler: ReFrame's name of it.
         partitions: each made by `partition`.
         on_suspect: a command that runs call for bad nodes (`bisection run --act`).
+        notify: where runs send their verdict, [TEMPLATE=]URL or a list of them.
         cluster, account, qos, reservation: of all partitions that name none. A run's own
             reservation (`bisection run --reservation`) goes before.
         modules: loaded before building and running.
@@ -206,6 +217,7 @@ def system(
             given = {**asked, "name": f"{name}-{count}" if several else name}
             given["nodes"] = count
             given |= {"on_suspect": on_suspect} if on_suspect else {}
+            given |= {"notify": notify} if notify else {}
             parts.append(as_reframe(given, known, scheduler, software.get("mpi", {})))
             words = f"'{name}' with nodes={nodes} in line {choices['line']}"
             words += f", queue {choices['queue']}" if choices.get("queue") else ""
@@ -241,7 +253,10 @@ def as_reframe(choices: Facts, facts: Facts, scheduler: str, mpi: Facts) -> Fact
     access = [line.format(asked[word]) for word in asked for line in ACCESS[scheduler][word]]
     usual = launchers.binding(launcher, mpi.get("kind", ""))
     options = [*given.pop("options", []), *given.pop("binding", usual)]
-    own = {"references": [], **_taken(given, ("references", "network", "scratch", "on_suspect"))}
+    own = {
+        "references": [],
+        **_taken(given, ("references", "network", "scratch", "on_suspect", "notify")),
+    }
     limit = {"max_time": facts["max_time"]} if facts.get("max_time") else {}
     nodes = given.pop("nodes")
     access += given.get("access", [])

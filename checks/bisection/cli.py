@@ -10,8 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TextIO
 
-from bisection import __version__
-from bisection.core import paths
+from bisection.core import paths, releases
 from bisection.core.parser import Parser, describe
 from bisection.core.verdicts import MEANINGS, BisectionError, Exit, exit_codes
 
@@ -28,6 +27,8 @@ COMMANDS = {
     "references": ("references", "make references from stored sessions"),
     "site": ("site", "describe a cluster in a site file, and check that file"),
     "doctor": ("doctor", "examine sites, checks, references, locks and stored results"),
+    "export": ("export", "write stored nights as CSV, JSON lines or Parquet"),
+    "schema": ("schema", "print the JSON Schema of what --json prints, and of files"),
     "advise": ("advise", "recommend settings for users of a partition"),
 }
 
@@ -44,11 +45,30 @@ class Program:
 BISECTION = Program("bisection", "Acceptance and regression tests of HPC systems.", COMMANDS)
 
 
+class Version(argparse.Action):
+    """Prints the release, the commit, and the versions of formats."""
+
+    def __call__(self, parser: argparse.ArgumentParser, *_: object) -> None:
+        from bisection.kernels import results
+        from bisection.runs import run_verdict
+        from bisection.store import sample_file
+
+        formats = {
+            "sample file": sample_file.VERSION,
+            "verdict.json": run_verdict.VERSION,
+            "kernel result": results.VERSION,
+        }
+        print(f"{parser.prog} {releases.described()}")
+        print("formats:", ", ".join(f"{name} {number}" for name, number in formats.items()))
+        parser.exit()
+
+
 def parser(chosen: str | None = None, program: Program = BISECTION) -> argparse.ArgumentParser:
     """The parser, with the arguments of the chosen command."""
     codes = exit_codes(dict.fromkeys(MEANINGS, ""))
     main = Parser(prog=program.name, description=program.description, epilog=codes)
-    main.add_argument("-V", "--version", action="version", version=f"{program.name} {__version__}")
+    text = "print the release, the commit, and the versions of formats"
+    main.add_argument("-V", "--version", action=Version, nargs=0, help=text)
     commands = main.add_subparsers(dest="command", required=True, metavar="COMMAND")
     for name, (module, text) in program.commands.items():
         command = commands.add_parser(name, help=text, allow_abbrev=name != "run")

@@ -3,6 +3,7 @@
 import contextlib
 from collections import defaultdict
 from collections.abc import Iterable
+from dataclasses import replace
 
 from bisection.analysis.nodes import recent
 from bisection.core.reasons.base import Text
@@ -37,8 +38,15 @@ def of_run(
     impacts: list[Impact] = []
     for case in kept_launches(run, impact.KERNEL):
         with contextlib.suppress(ResultError):
-            impacts += impact.judge(load(kept_file(case, "json"), impact.KERNEL))
+            judged = impact.judge(load(kept_file(case, "json"), impact.KERNEL))
+            impacts += [replace(each, place=each.place + _memory(case)) for each in judged]
     return *blames(run, earlier), tuple(impacts)
+
+
+def _memory(case: TestResult) -> str:
+    """The memory that the messages of a launch on devices lie in, behind its place."""
+    memory = dict(zip(ON_DEVICES, BUFFERS, strict=True)).get(case.layout)
+    return f", {memory} memory" if memory else ""
 
 
 def matrix_of(case: TestResult, most: int = -1) -> Matrix:
@@ -68,8 +76,6 @@ def blames(
         except ResultError as error:
             faults.append(Text(str(error)))
             continue
-        memory = dict(zip(ON_DEVICES, BUFFERS, strict=True)).get(case.layout)
-        judgement.place = case.place + (f" run {case.run}" if case.run else "")
-        judgement.place += f", {memory} memory" if memory else ""
+        judgement.place = case.place + (f" run {case.run}" if case.run else "") + _memory(case)
         judged.append(judgement)
     return tuple(judged), tuple(faults)

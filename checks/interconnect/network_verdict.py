@@ -61,13 +61,9 @@ class Interconnect:
         lines += [f"  not measured: {short('; '.join(parts), 400)}"] if parts else []
         return [self.headline, *lines]
 
-    def as_dict(self) -> dict[str, Any]:
-        findings = [(grade, reason.as_dict()) for grade, reason in self.findings]
-        return {"findings": findings, "unmeasured": [why.as_dict() for why in self.unmeasured]}
-
     @classmethod
     def from_dict(cls, kept: Mapping[str, Any]) -> "Interconnect":
-        """The verdict that as_dict() gave; LookupError if it is of another version."""
+        """The verdict as verdict.json has it; LookupError if it is of another version."""
         grades, reasons = zip(*kept["findings"], strict=True) if kept["findings"] else ((), ())
         findings = map(NetworkFinding, map(Grade, grades), read_each(Reason, reasons))
         return cls(tuple(findings), read_each(PartUnmeasured, kept["unmeasured"]))

@@ -15,6 +15,7 @@ WORKSHOP = cli.Program(
         "gpu": ("gpu", "try the kernels on the GPUs of this host, in five minutes"),
         "bundle": ("bundle", "pack all that a set-up without a network needs"),
         "cluster": ("cluster", "build a Slurm cluster of virtual nodes on this machine"),
+        "docs": ("docs", "build the documentation as a site"),
         "picture": ("picture", "draw the picture of the README"),
         "met": ("met", "print which MPI libraries, compilers and systems passed here"),
         "mutants": ("mutants", "change lines of the sources, and see which tests notice"),

@@ -9,6 +9,9 @@ struct bx_comm_buffer_options bx_comm_buffer_options = {.place = "host"};
 
 static enum { HOST, DEVICE, STAGED } place;
 static bx_comm_buffer *all;
+static char option[32]; /* that has been given */
+static double counted[BX_COPIED];
+const char *const bx_comm_buffers_copied[BX_COPIED] = {"to_host", "to_device", "seconds", "moved"};
 
 bool bx_comm_buffers_are_staged(void)
 {
@@ -19,26 +22,33 @@ bool bx_comm_buffers_are_copied(void) { return strcmp(bx_comm_buffer_options.pla
 
 int bx_comm_buffers_open(bx_run *run, double bytes, double beside, const char *sized_by)
 {
-    char option[32];
     int number =
         bx_run_one_of(run, "buffers", bx_comm_buffer_options.place, "host, device, staged");
     if (bx_run_agree(run) != BX_OK) return run->refusal;
     place = number;
     double on_host = (place == STAGED ? 2 : 1) * bytes + beside;
-    int code = bx_resources_claim_memory(run, on_host, sized_by);
-    if (code != BX_OK || place == HOST) return code;
-    snprintf(option, sizeof option, "--buffers %s", bx_comm_buffer_options.place);
-    code = bx_device_open(run, option, bx_comm_buffer_options.devices,
-                          bx_comm_buffer_options.ranks_per_device, bytes);
-    if (code != BX_OK || place == STAGED) return code;
-    return bx_device_require_aware(run, option, bx_comm_buffer_options.aware);
+    if (place != HOST) { /* first: a device has less memory than its host, and may not be there */
+        snprintf(option, sizeof option, "--buffers %s", bx_comm_buffer_options.place);
+        int code = bx_device_open(run, option, bx_comm_buffer_options.devices,
+                                  bx_comm_buffer_options.ranks_per_device, bytes);
+        if (code == BX_OK && place == DEVICE)
+            code = bx_device_require_aware(run, option, bx_comm_buffer_options.aware);
+        if (code != BX_OK) return code;
+    }
+    return bx_resources_claim_memory(run, on_host, sized_by);
 }
 
 int bx_comm_buffers_open_moved(bx_run *run, double bytes, double beside, const char *sized_by)
 {
     int code = bx_comm_buffers_open(run, bytes, beside, sized_by);
     if (code != BX_OK || place == HOST) return code;
-    return bx_device_require_move(run, place == DEVICE ? "--buffers device" : "--buffers staged");
+    char why[320];
+    return bx_comm_buffers_require(run, bx_device_get()->open_move(why, sizeof why), why);
+}
+
+int bx_comm_buffers_require(bx_run *run, bool can, const char *why)
+{
+    return bx_device_require(run, option, can, why);
 }
 
 bool bx_comm_buffer_create(bx_comm_buffer *buffer, size_t bytes, const char *name)
@@ -104,14 +114,23 @@ void bx_comm_buffer_fetch(const bx_comm_buffer *buffer, const void *at, size_t b
     copy(bx_comm_buffer_host(buffer, at), on_device(buffer, at), bytes, BX_TO_HOST);
 }
 
-void bx_comm_buffer_stage_out(const bx_comm_buffer *buffer, void *at, size_t bytes)
+void bx_comm_buffer_stage(const bx_comm_buffer *buffer, const void *at, size_t bytes, bool out)
 {
-    copy(at, on_device(buffer, at), bytes, BX_TO_HOST);
+    if (place != STAGED) return;
+    double start = PMPI_Wtime();
+    void *there = on_device(buffer, at);
+    if (out) copy((void *)at, there, bytes, BX_TO_HOST);
+    if (!out) copy(there, at, bytes, BX_TO_DEVICE);
+    counted[BX_COPIED_SECONDS] += PMPI_Wtime() - start;
+    counted[out ? BX_COPIED_TO_HOST : BX_COPIED_TO_DEVICE] += (double)bytes;
 }
 
-void bx_comm_buffer_stage_in(const bx_comm_buffer *buffer, const void *at, size_t bytes)
+void bx_comm_buffers_count(double sum[BX_COPIED])
 {
-    copy(on_device(buffer, at), at, bytes, BX_TO_DEVICE);
+    for (int i = 0; i < BX_COPIED; i++) {
+        if (sum) sum[i] += counted[i];
+        counted[i] = 0;
+    }
 }
 
 bx_comm_buffer *bx_comm_buffers_find(const void *at)
@@ -152,10 +171,12 @@ void bx_comm_buffers_move(void *to, const int *to_index, const void *from, const
                           size_t count, size_t bytes)
 {
     if (count == 0) return;
-    bx_device_get()->move(on_device(bx_comm_buffers_find(to), to), to_index,
-                          on_device(bx_comm_buffers_find(from), from), from_index, count,
-                          (int)(bytes / sizeof(uint64_t)));
+    counted[BX_COPIED_MOVED] += (double)count * (double)bytes;
+    bx_device_get()->move(bx_comm_buffers_device(to), to_index, bx_comm_buffers_device(from),
+                          from_index, count, (int)(bytes / sizeof(uint64_t)));
 }
+
+void *bx_comm_buffers_device(const void *at) { return on_device(bx_comm_buffers_find(at), at); }
 
 void bx_comm_buffers_sync(void) { bx_device_get()->sync(); }
 

@@ -48,6 +48,9 @@ bool bx_comm_buffers_are_copied(void);
 int bx_comm_buffers_open(bx_run *run, double bytes, double beside, const char *sized_by);
 /* The same for a kernel whose copies on the device are made by bx_comm_buffers_move. */
 int bx_comm_buffers_open_moved(bx_run *run, double bytes, double beside, const char *sized_by);
+/* Refuses the option where a rank's device `can` not do what is asked, for the reason `why`: as
+ * bx_device_require. */
+int bx_comm_buffers_require(bx_run *run, bool can, const char *why);
 /* Whole pages of a buffer, which stays where it is; `name` must live as long.  Returns false where
  * the host has no memory.  Local. */
 bool bx_comm_buffer_create(bx_comm_buffer *buffer, size_t bytes, const char *name);
@@ -79,12 +82,27 @@ void bx_comm_buffers_fetch(void);
  * The harness calls it when a sample's clock has stopped. */
 void bx_comm_buffers_inspect(bx_verification *verification);
 
-/* ---- inside a step with staged buffers, the same ---- */
+/* ---- inside a step, the same: copies of staged buffers, nothing of others ---- */
 
+void bx_comm_buffer_stage(const bx_comm_buffer *buffer, const void *at, size_t bytes, bool out);
 /* Copies from the device what is to be sent. */
-void bx_comm_buffer_stage_out(const bx_comm_buffer *buffer, void *at, size_t bytes);
+static inline void bx_comm_buffer_stage_out(const bx_comm_buffer *buffer, const void *at,
+                                            size_t bytes)
+{
+    if (buffer->device) bx_comm_buffer_stage(buffer, at, bytes, true);
+}
 /* Copies to the device what was received. */
-void bx_comm_buffer_stage_in(const bx_comm_buffer *buffer, const void *at, size_t bytes);
+static inline void bx_comm_buffer_stage_in(const bx_comm_buffer *buffer, const void *at,
+                                           size_t bytes)
+{
+    if (buffer->device) bx_comm_buffer_stage(buffer, at, bytes, false);
+}
+/* What this rank has copied inside steps since the last call, which is added to `sum` (NULL: to
+ * nothing): bytes staged to the host and to the device, seconds of both, bytes moved on the device.
+ */
+enum { BX_COPIED_TO_HOST, BX_COPIED_TO_DEVICE, BX_COPIED_SECONDS, BX_COPIED_MOVED, BX_COPIED };
+extern const char *const bx_comm_buffers_copied[BX_COPIED];
+void bx_comm_buffers_count(double sum[BX_COPIED]);
 
 /* ---- on the device, inside a step ---- */
 
@@ -94,5 +112,7 @@ int *bx_comm_buffers_index(const int *index, size_t count);
  * are moved at `device`. */
 void bx_comm_buffers_move(void *to, const int *to_index, const void *from, const int *from_index,
                           size_t count, size_t bytes);
+/* Returns the place at `device` of an address at `exchanged`, for functions of device.h. */
+void *bx_comm_buffers_device(const void *at);
 /* Waits for what is queued. */
 void bx_comm_buffers_sync(void);

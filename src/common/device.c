@@ -289,10 +289,9 @@ int bx_device_require_aware(bx_run *run, const char *option, bool overruled)
     return bx_run_agree(run);
 }
 
-int bx_device_require_move(bx_run *run, const char *option)
+int bx_device_require(bx_run *run, const char *option, bool can, const char *why)
 {
-    char why[320];
-    if (!device.open->open_move(why, sizeof why))
+    if (!can)
         bx_run_refuse(run, BX_USAGE, "%s: rank %d on host %s: %s", option, run->rank, device.host,
                       why);
     return bx_run_agree(run);
@@ -301,9 +300,11 @@ int bx_device_require_move(bx_run *run, const char *option)
 void bx_device_add(const bx_run *run, bx_json *layout)
 {
     if (!device.open) return;
+    device.open->describe(&device.facts); /* again, with what was opened since */
     const bx_device_facts *facts = &device.facts;
     bx_json *common = bx_json_create(), *own = bx_json_create();
     BX_TEXTS(common, {"name", facts->name}, {"library", facts->library},
+             {"ffts", *facts->ffts ? facts->ffts : NULL},
              {"aware", *device.aware ? device.aware : NULL});
     BX_NUMBERS(common, {"runtime", facts->runtime}, {"driver", facts->driver},
                {"clock", facts->clock});

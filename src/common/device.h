@@ -15,12 +15,16 @@ typedef struct {
     char library[BX_DEVICE_TEXT]; /* that drives it */
     char name[BX_DEVICE_TEXT];    /* model */
     char id[BX_DEVICE_TEXT];      /* address on the bus, and what tells parts of a device apart */
+    char ffts[BX_DEVICE_TEXT];    /* library of FFTs and its version; "": none was opened */
     const char *kind;             /* as MPI calls such memory: "cuda", "rocm" */
     int runtime, driver;          /* their versions, as they number them */
     double clock;                 /* Hz, the highest of its cores; NaN: unknown */
     double numa;                  /* node that it is attached to; NaN: unknown */
     char adapter[64];             /* of the network, the nearest; "": none is fast */
 } bx_device_facts;
+
+/* A plan of FFTs. */
+typedef struct bx_device_fft bx_device_fft;
 
 /* Ends the launch with one line (printf's format). */
 typedef __attribute__((format(printf, 1, 2))) void bx_device_end(const char *format, ...);
@@ -52,6 +56,16 @@ typedef struct {
      * that is NULL is i.  All is memory of the device. */
     void (*move)(void *to, const int *to_index, const void *from, const int *from_index,
                  size_t count, int words);
+    /* Finds the library of FFTs.  Returns false with the reason in why[size]. */
+    bool (*open_fft)(char *why, size_t size);
+    /* Plans transforms of complex numbers, in place: of `batch` planes [ny][nx], one behind the
+     * other; of lines if ny is 1.  Returns NULL where the library refuses, with the reason in
+     * why[size]. */
+    bx_device_fft *(*plan_fft)(int ny, int nx, int batch, char *why, size_t size);
+    /* Begins what is planned, unnormalised, with exp(sign 2 pi i ...); sign: -1 or 1. */
+    void (*fft)(const bx_device_fft *fft, void *planes, int sign);
+    /* NULL: nothing. */
+    void (*release_fft)(bx_device_fft *fft);
     void (*sync)(void);
     /* The number of the open device. */
     int (*number)(void);
@@ -87,8 +101,9 @@ const bx_device *bx_device_get(void);
  * tried: a library that cannot does not always crash, some hang.  Returns as bx_run_agree.
  * Collective. */
 int bx_device_require_aware(bx_run *run, const char *option, bool overruled);
-/* Makes `move` ready, or refuses with BX_USAGE as above.  Returns as bx_run_agree.  Collective. */
-int bx_device_require_move(bx_run *run, const char *option);
+/* Refuses with BX_USAGE, in a line that begins with `option`, where a rank's device `can` not do
+ * what is asked, for the reason `why`.  Returns as bx_run_agree.  Collective. */
+int bx_device_require(bx_run *run, const char *option, bool can, const char *why);
 /* Returns memory of the device, whose `name` is in the line that a host's touch of it ends with. */
 void *bx_device_alloc(size_t bytes, const char *name);
 /* NULL: nothing. */

@@ -39,6 +39,14 @@ enum { CUDA_CLOCK = 13, HIP_CLOCK = 5 };
     X(attributes, "PointerGetAttributes", "PointerGetAttributes", (void *, const void *))          \
     X(runtime, "RuntimeGetVersion", "RuntimeGetVersion", (int *))                                  \
     X(driver, "DriverGetVersion", "DriverGetVersion", (int *))
+/* The library of FFTs: a plan is an int in CUDA, a pointer in HIP, either in a whole register. */
+#define FFT(X)                                                                                     \
+    X(plan_many, "PlanMany", "PlanMany",                                                           \
+      (void **, int, int *, int *, int, int, int *, int, int, int, int))                           \
+    X(set_stream, "SetStream", "SetStream", (void *, void *))                                      \
+    X(transform, "ExecZ2Z", "ExecZ2Z", (void *, void *, void *, int))                              \
+    X(destroy, "Destroy", "Destroy", (void *))                                                     \
+    X(fft_version, "GetVersion", "GetVersion", (int *))
 #define FIELD(field, cuda, hip, parameters) int(*field) parameters;
 
 /* What compiles, and what loads and runs what it has compiled: with HIP the runtime itself. */
@@ -61,6 +69,8 @@ static struct {
     FUNCTIONS(FIELD)
     COMPILER(FIELD)
     DRIVER(FIELD)
+    FFT(FIELD)
+    const char *fft_library;
     void *move;
     int (*properties)(void *, int);
     const char *(*text)(int);
@@ -71,8 +81,17 @@ static struct {
     bx_device_end *end;
 } gpu;
 
-static const char *const LIBRARIES[] = {"libcudart.so.13",  "libcudart.so.12",  "libcudart.so.11.0",
-                                        "libamdhip64.so.7", "libamdhip64.so.6", "libamdhip64.so.5"};
+/* Libraries that fit each other, in the order in which they are looked for. */
+enum { RUNTIME, COMPILERS, FFTS, USES };
+static const char *const LIBRARIES[][USES] = {
+    {"libcudart.so.13", "libnvrtc.so.13", "libcufft.so.12"},
+    {"libcudart.so.12", "libnvrtc.so.12", "libcufft.so.11"},
+    {"libcudart.so.11.0", "libnvrtc.so.11.2", "libcufft.so.10"},
+    {"libamdhip64.so.7", "libhiprtc.so.7", "libhipfft.so.0"},
+    {"libamdhip64.so.6", "libhiprtc.so.6", "libhipfft.so.0"},
+    {"libamdhip64.so.5", "libhiprtc.so.5", "libhipfft.so.0"},
+};
+enum { LIBRARY_COUNT = sizeof LIBRARIES / sizeof *LIBRARIES, FIRST_HIP = 3 };
 
 /* ---- the library ---- */
 
@@ -145,12 +164,12 @@ static int count(bx_device_end *end, char *why, size_t size)
     size_t used = 0;
     gpu.end = end;
     for (int pass = 0; pass < 2; pass++)
-        for (size_t i = 0; i < sizeof LIBRARIES / sizeof *LIBRARIES; i++) {
+        for (int i = 0; i < LIBRARY_COUNT; i++) {
             char reason[256];
             int flags = RTLD_NOW | RTLD_LOCAL | (pass == 0 ? RTLD_NOLOAD : 0);
-            void *library = dlopen(LIBRARIES[i], flags);
+            void *library = dlopen(LIBRARIES[i][RUNTIME], flags);
             if (!library) continue;
-            gpu.library = LIBRARIES[i];
+            gpu.library = LIBRARIES[i][RUNTIME];
             gpu.hip = strstr(gpu.library, "hip");
             int devices = count_of(library, reason, sizeof reason);
             if (devices > 0) return devices;
@@ -208,6 +227,9 @@ static void describe(bx_device_facts *facts)
     facts->kind = gpu.hip ? "rocm" : "cuda";
     facts->clock = code == 0 && khz > 0 ? 1e3 * khz : NAN;
     snprintf(facts->library, sizeof facts->library, "%s", gpu.library);
+    int ffts = 0;
+    if (gpu.fft_version && gpu.fft_version(&ffts) == 0)
+        snprintf(facts->ffts, sizeof facts->ffts, "%s %d", gpu.fft_library, ffts);
     snprintf(facts->name, sizeof facts->name, "%.*s", BX_DEVICE_TEXT - 1,
              properties_of(gpu.device));
 }
@@ -303,6 +325,21 @@ static bool owns(const void *memory)
            attributes[1] == gpu.device;
 }
 
+/* ---- libraries beside the runtime ---- */
+
+/* Opens another library of the maker, whose name is then *name: that of the runtime's own version
+ * comes first, as its code fits the driver, too.  Returns NULL with the reason in why[size]. */
+static void *open_beside(int use, const char *called, const char **name, char *why, size_t size)
+{
+    int own = 0, first = gpu.hip ? FIRST_HIP : 0, end = gpu.hip ? LIBRARY_COUNT : FIRST_HIP;
+    while (LIBRARIES[own][RUNTIME] != gpu.library) own++;
+    void *library = dlopen(*name = LIBRARIES[own][use], RTLD_NOW);
+    for (int i = first; i < end && !library; i++)
+        library = dlopen(*name = LIBRARIES[i][use], RTLD_NOW);
+    snprintf(why, size, "no %s is found: %s fits %s", called, LIBRARIES[own][use], gpu.library);
+    return library;
+}
+
 /* ---- the one function that runs on the device, compiled there ---- */
 
 #define BX_DEVICE_SOURCE(...) #__VA_ARGS__
@@ -310,19 +347,6 @@ static const char SOURCE[] = "#define BX_DEVICE_FUNCTION extern \"C\" __global__
 #include "device_move.h"
     ;
 enum { BLOCK = 256, MAJOR = 75, MINOR = 76 }; /* CUDA's numbers of a device's capability */
-
-/* That of the runtime's own version comes first: its code fits the driver, too. */
-static void *open_compiler(void)
-{
-    static const char *const COMPILERS[] = {"libnvrtc.so.13", "libnvrtc.so.12", "libnvrtc.so.11.2",
-                                            "libhiprtc.so.7", "libhiprtc.so.6", "libhiprtc.so.5"};
-    void *library = NULL;
-    for (size_t i = 0; i < 6 && !library; i++)
-        if (strcmp(LIBRARIES[i], gpu.library) == 0) library = dlopen(COMPILERS[i], RTLD_NOW);
-    for (size_t i = gpu.hip ? 3 : 0; i < (gpu.hip ? 6 : 3) && !library; i++)
-        library = dlopen(COMPILERS[i], RTLD_NOW);
-    return library;
-}
 
 /* The first line of the compiler's log; the number of the error where there is none. */
 static void report_log(void *program, int failed, char *why, size_t size)
@@ -339,9 +363,8 @@ static void report_log(void *program, int failed, char *why, size_t size)
 
 static bool open_move(char *why, size_t size)
 {
-    const char *missing = NULL, *name = gpu.hip ? "libhiprtc" : "libnvrtc", *prefix = name + 3;
-    void *library = open_compiler(), *program = NULL, *module;
-    snprintf(why, size, "no compiler is found: %s, of the version of %s", name, gpu.library);
+    const char *missing = NULL, *name, *prefix = gpu.hip ? "hiprtc" : "nvrtc";
+    void *library = open_beside(COMPILERS, "compiler", &name, why, size), *program = NULL, *module;
     if (!library) return false;
     COMPILER(RESOLVE)
     if (!missing) {
@@ -390,6 +413,61 @@ static void move(void *to, const int *to_index, const void *from, const int *fro
          "LaunchKernel");
 }
 
+/* ---- FFTs ---- */
+
+struct bx_device_fft {
+    void *plan;
+};
+enum { Z2Z = 0x69 }; /* complex numbers of two doubles */
+
+/* Numbers and meanings are the same in both libraries, of which neither has a text. */
+static const char *fft_error(int code)
+{
+    static const char *const TEXTS[] = {"none",         "invalid plan",  "no memory",
+                                        "invalid type", "invalid value", "internal error",
+                                        "execution",    "set-up",        "invalid size",
+                                        "unaligned",    "incomplete",    "invalid device"};
+    return code > 0 && code < (int)(sizeof TEXTS / sizeof *TEXTS) ? TEXTS[code] : "see its manual";
+}
+
+static bool open_fft(char *why, size_t size)
+{
+    const char *missing = NULL, *prefix = gpu.hip ? "hipfft" : "cufft";
+    void *library = open_beside(FFTS, "FFT library", &gpu.fft_library, why, size);
+    if (!library) return false;
+    FFT(RESOLVE)
+    if (missing) snprintf(why, size, "%s has no function %s", gpu.fft_library, missing);
+    return !missing;
+}
+
+/* The layout is said: without it, both libraries ignore the strides. */
+static bx_device_fft *plan_fft(int ny, int nx, int batch, char *why, size_t size)
+{
+    int points = ny * nx, rank = ny > 1 && nx > 1 ? 2 : 1, n[] = {rank == 1 ? points : ny, nx};
+    bx_device_fft *fft = bx_memory_alloc(1, sizeof *fft);
+    const char *call = "PlanMany";
+    int code = gpu.plan_many(&fft->plan, rank, n, n, 1, points, n, 1, points, Z2Z, batch);
+    if (code == 0) code = gpu.set_stream(fft->plan, gpu.queue), call = "SetStream";
+    if (code == 0) return fft;
+    snprintf(why, size, "%s: %s failed, of %d FFTs of %d x %d: error %d, %s", gpu.fft_library, call,
+             batch, ny, nx, code, fft_error(code));
+    free(fft);
+    return NULL;
+}
+
+static void fft(const bx_device_fft *fft, void *planes, int sign)
+{
+    int code = gpu.transform(fft->plan, planes, planes, sign);
+    if (code != 0)
+        gpu.end("%s: ExecZ2Z failed: error %d, %s", gpu.fft_library, code, fft_error(code));
+}
+
+static void release_fft(bx_device_fft *fft)
+{
+    if (fft) gpu.destroy(fft->plan);
+    free(fft);
+}
+
 const bx_device bx_device_gpu = {.count = count,
                                  .identify = identify,
                                  .open = open_device,
@@ -403,6 +481,10 @@ const bx_device bx_device_gpu = {.count = count,
                                  .fill = fill,
                                  .open_move = open_move,
                                  .move = move,
+                                 .open_fft = open_fft,
+                                 .plan_fft = plan_fft,
+                                 .fft = fft,
+                                 .release_fft = release_fft,
                                  .sync = synchronise,
                                  .number = number,
                                  .alloc_on = alloc_on,

@@ -88,6 +88,7 @@ static void measure_block(bx_run *run, bx_result *result, int64_t round, block_s
         memset(run->phase, 0, sizeof run->phase);
         memset(run->phase_mpi, 0, sizeof run->phase_mpi);
         bx_profile_into(sample >= 0 ? block->recording : NULL);
+        bx_comm_buffers_count(NULL);
         run->lap_mpi = bx_profile_seconds();
         bx_host_waited();
         double paused = bx_profile_paused(), due = bx_start_meet(run, result->by_window), start;
@@ -101,6 +102,7 @@ static void measure_block(bx_run *run, bx_result *result, int64_t round, block_s
         double wait = bx_host_waited();
         bx_profile_into(NULL);
         cost->step += elapsed;
+        bx_comm_buffers_count(sample >= 0 ? result->copied : NULL);
         bx_comm_buffers_inspect(&result->verification);
         if (baseline) quiet_barrier(run);
         bx_watchdog_tick("timing", kernel->methods[m].name, round + 1);
@@ -225,7 +227,7 @@ void bx_results_free(bx_result *results, size_t count)
     for (size_t i = 0; i < count; i++) {
         BX_FREE(results[i].seconds, results[i].waited, results[i].disturbed, results[i].apart,
                 results[i].phases, results[i].phases_most, results[i].metrics,
-                results[i].communication, results[i].ranks);
+                results[i].communication, results[i].ranks, results[i].copies);
         bx_shares_free(results[i].shares);
     }
     free(results);
@@ -244,6 +246,16 @@ static bx_spread *spread_of_parts(const bx_run *run, const bx_result *result,
     return spreads;
 }
 
+static bx_spread *spread_of_copies(const bx_run *run, const bx_result *result, double steps)
+{
+    if (!bx_comm_buffers_are_copied()) return NULL;
+    double values[BX_COPIED];
+    for (int i = 0; i < BX_COPIED; i++) values[i] = result->copied[i] / steps;
+    bx_spread *spreads = run->rank == 0 ? bx_memory_alloc(BX_COPIED, sizeof *spreads) : NULL;
+    bx_spread_reduce(run->world, BX_COPIED, values, spreads);
+    return spreads;
+}
+
 void bx_results_compare_ranks(const bx_run *run, bx_result *results, size_t count)
 {
     for (bx_result *result = results; result < results + count; result++) {
@@ -251,6 +263,7 @@ void bx_results_compare_ranks(const bx_run *run, bx_result *results, size_t coun
         bx_traffic sent[BX_CLASS_COUNT];
         bx_recording_read(result->recording, sent);
         result->communication = bx_profile_spread(run->world, sent, steps);
+        if (result->sample_count) result->copies = spread_of_copies(run, result, steps);
         result->shares = bx_profile_shares(run, &result->parts, result->recording);
         if (result->sample_count) result->ranks = spread_of_parts(run, result, sent, steps);
     }

@@ -1,6 +1,7 @@
 /* The measurement: rounds of all methods, interleaved. */
 #pragma once
 
+#include "comm_buffers.h"
 #include "profile.h"
 #include "verification.h"
 
@@ -19,20 +20,22 @@ typedef struct {
     bx_verification verification;
     bool verified; /* all outcomes so far */
     size_t sample_count;
-    double *seconds;         /* [sample_count] max over ranks */
-    double *waited;          /* [sample_count] likewise; with the barrier before it */
-    double *apart;           /* [sample_count] s: how far the ranks' starts were apart, at most */
-    bool by_window;          /* how steps begin (start.h) */
-    bool *disturbed;         /* [sample_count] whether a thread waited for a core */
-    double *phases;          /* [sample_count][phase_count] mean over ranks */
-    double *phases_most;     /* [sample_count][phase_count] max over ranks */
-    bx_parts parts;          /* of this rank, all timed steps */
-    bx_recording *recording; /* of this rank: MPI calls of all timed steps */
+    double *seconds;          /* [sample_count] max over ranks */
+    double *waited;           /* [sample_count] likewise; with the barrier before it */
+    double *apart;            /* [sample_count] s: how far the ranks' starts were apart, at most */
+    bool by_window;           /* how steps begin (start.h) */
+    bool *disturbed;          /* [sample_count] whether a thread waited for a core */
+    double *phases;           /* [sample_count][phase_count] mean over ranks */
+    double *phases_most;      /* [sample_count][phase_count] max over ranks */
+    bx_parts parts;           /* of this rank, all timed steps */
+    bx_recording *recording;  /* of this rank: MPI calls of all timed steps */
+    double copied[BX_COPIED]; /* of this rank, in all timed steps */
     /* On rank 0: what is derived from the samples so far; once all are measured, of all ranks. */
     bx_metric *metrics; /* [metric_count] */
     size_t metric_count;
     double skew, skew_share;  /* the median of `apart`, and over that of `seconds` */
     bx_spread *communication; /* of a sample */
+    bx_spread *copies;        /* [BX_COPIED] of a sample; NULL: buffers of the host */
     bx_spread *ranks;         /* s of a sample: all, outside of MPI, then by phase */
     bx_shares *shares;
 } bx_result;

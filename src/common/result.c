@@ -101,5 +101,10 @@ void bx_result_add(bx_json *list, const bx_run *run, const bx_result *result)
     }
     if (result->communication)
         bx_profile_add_spread(bx_json_object(json, "communication"), result->communication);
+    if (result->copies) {
+        bx_json *copies = bx_json_object(json, "copies");
+        for (int i = 0; i < BX_COPIED; i++)
+            bx_spread_add(copies, bx_comm_buffers_copied[i], &result->copies[i]);
+    }
     if (result->shares) add_shares(bx_json_object(json, "profile"), result->shares);
 }

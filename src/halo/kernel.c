@@ -54,6 +54,7 @@ typedef struct {
 } halo_state;
 
 static bx_halo_options options = {.order = "ordered", .land = "islands", .courant = 0.3};
+static bool exchange_only;
 
 enum { LARGEST_GRID = 4096 };
 static const bx_option OPTIONS[] = {
@@ -64,14 +65,16 @@ static const bx_option OPTIONS[] = {
     {"land", "LAND", "land of ocean cases: islands or none", BX_TEXT, 0, 0, &options.land},
     {"courant", "C", "Courant number, up to 0.45: the time step over the cell", BX_REAL, 1e-6, 0.45,
      &options.courant},
+    {"exchange-only", NULL, "measure the exchanges; the stencil is computed behind the clock",
+     BX_FLAG, 0, 0, &exchange_only},
     BX_COMM_BUFFER_OPTIONS,
 };
 
 /* ---- steps ---- */
 
-/* Whether fields are exchanged in memory of a device: the stencil is computed on the host, behind
- * the clock. */
-static bool is_copied(const halo_state *h) { return h->halo->copied.device; }
+/* Whether a step is an exchange, and the stencil is computed behind the clock.  It is where fields
+ * are exchanged in memory of a device, as the host computes the stencil. */
+static bool is_exchange_only(void) { return exchange_only || bx_comm_buffers_are_copied(); }
 
 static void charge_step(const bx_mesh *mesh)
 {
@@ -90,6 +93,13 @@ static void compute(halo_state *h, bx_step_part part)
     bx_run_lap(h->run, PHASE_STENCIL);
 }
 
+static void compute_behind_clock(halo_state *h)
+{
+    if (bx_charge_is_hollow()) return;
+    h->mesh->kind->step(h->mesh, h->halo->fields[h->now], h->halo->fields[1 - h->now], BX_ALL);
+    h->now = 1 - h->now;
+}
+
 static void step_with(halo_state *h, size_t m)
 {
     const bx_halo_method *method = bx_halo_methods[m];
@@ -99,7 +109,7 @@ static void step_with(halo_state *h, size_t m)
     if (method->overlaps) compute(h, BX_INTERIOR);
     method->finish(h->selves[m], h->now);
     bx_run_lap(h->run, PHASE_EXCHANGE);
-    if (is_copied(h)) return;
+    if (is_exchange_only()) return;
     compute(h, method->overlaps ? BX_BOUNDARY : BX_ALL);
     h->now = 1 - h->now;
 }
@@ -187,9 +197,7 @@ static void prepare(void *state, size_t index, size_t point)
     if (bx_charge_is_hollow()) return;
     bx_comm_buffers_bring();
     if (is_baseline(index, STENCIL)) bx_halo_exchange_plainly(h->halo, h->now);
-    if (!is_baseline(index, COPY)) return;
-    h->mesh->kind->step(h->mesh, h->halo->fields[h->now], h->halo->fields[1 - h->now], BX_ALL);
-    h->now = 1 - h->now;
+    if (is_baseline(index, COPY)) compute_behind_clock(h);
 }
 
 /* ---- verification ---- */
@@ -254,11 +262,8 @@ static void end(void *state, size_t index, size_t point, int64_t steps,
 static void inspect(void *state, size_t index, size_t point, bx_verification *verification)
 {
     halo_state *h = state;
-    if (is_copied(h)) {
-        bx_comm_buffers_fetch();
-        h->mesh->kind->step(h->mesh, h->halo->fields[h->now], h->halo->fields[1 - h->now], BX_ALL);
-        h->now = 1 - h->now;
-    }
+    bx_comm_buffers_fetch();
+    if (is_method(index) && is_exchange_only()) compute_behind_clock(h);
     if (is_method(index) && !bx_charge_is_hollow())
         bx_verification_check(verification, "ghosts", bx_verify_unequal(h->halo, 1 - h->now), 0,
                               "neighbours");
@@ -339,8 +344,8 @@ static void verify(void *state, size_t index, size_t point, bx_verification *ver
 static bool applicable(void *state, size_t index, char *why, size_t why_size)
 {
     const halo_state *h = state;
-    if (is_method(index) ? h->selves[index] != NULL : !is_copied(h)) return true;
-    snprintf(why, why_size, "%s", is_method(index) ? h->why[index] : "it takes memory of the host");
+    if (is_method(index) ? h->selves[index] != NULL : !is_exchange_only()) return true;
+    snprintf(why, why_size, "%s", is_method(index) ? h->why[index] : "a step is an exchange");
     return false;
 }
 
@@ -348,8 +353,9 @@ static void create_method(halo_state *h, int m)
 {
     const bx_halo_method *method = bx_halo_methods[m];
     if (method->applicable && !method->applicable(h->halo, h->why[m], sizeof h->why[m])) return;
-    const char *why_not = is_copied(h) ? method->host_only : NULL;
+    const char *why_not = bx_comm_buffers_are_copied() ? method->host_only : NULL;
     if (!why_not && bx_comm_buffers_are_staged()) why_not = method->not_staged;
+    if (method->overlaps && is_exchange_only()) why_not = "there is no stencil to overlap";
     if (why_not) {
         snprintf(h->why[m], sizeof h->why[m], "%s", why_not);
         return;
@@ -388,7 +394,9 @@ static int claim(bx_run *run, const halo_case *chosen, const int64_t extent[3])
     double bytes = SLACK * points * chosen->kind->point_bytes;
     int code = bx_comm_buffers_open_moved(run, bytes, 0, sized_by);
     double numbers = points * chosen->kind->point_bytes / 16;
-    double block = (double)bx_run_block_steps(run) * STEP + FILL;
+    /* all fields go to a device, and come back, in about the time of a step */
+    int times = bx_comm_buffers_are_copied() ? 2 : 1;
+    double block = (double)bx_run_block_steps(run) * times * STEP + FILL;
     if (code == BX_OK)
         code = bx_resources_claim_time(run, (methods + 2) * numbers * block,
                                        (methods + 1) * numbers * STEP, sized_by);
@@ -498,7 +506,7 @@ static void report(void *state, bx_run *run, bx_json *details)
 static void metrics(void *state, size_t index, size_t point, bx_metrics *metrics)
 {
     const halo_state *h = state;
-    if (!is_method(index) || is_copied(h)) return;
+    if (!is_method(index) || is_exchange_only()) return;
     bx_metrics_add(metrics, "points", h->points / bx_metrics_value(metrics, "time"), "points/s",
                    "higher");
     bx_metrics_add_ratio(metrics, "halo_over_stencil", "lower", NULL, PHASE_EXCHANGE, "stencil");

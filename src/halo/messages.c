@@ -100,15 +100,13 @@ static void pack_on_device(const bx_halo_messages *m, int copy)
     size_t numbers = (size_t)numbers_of(m->sends, m->send_count), each = sizeof *m->sent;
     bx_comm_buffers_move(m->sent, NULL, m->halo->exchanged[copy], m->sent_from, numbers, each);
     bx_comm_buffers_sync();
-    if (bx_comm_buffers_are_staged())
-        bx_comm_buffer_stage_out(&m->sending, m->sent, numbers * each);
+    bx_comm_buffer_stage_out(&m->sending, m->sent, numbers * each);
 }
 
 static void unpack_on_device(const bx_halo_messages *m, int copy)
 {
     size_t numbers = (size_t)numbers_of(m->receives, m->receive_count), each = sizeof *m->received;
-    if (bx_comm_buffers_are_staged())
-        bx_comm_buffer_stage_in(&m->receiving, m->received, numbers * each);
+    bx_comm_buffer_stage_in(&m->receiving, m->received, numbers * each);
     bx_comm_buffers_move(m->halo->exchanged[copy], m->received_to, m->received, NULL, numbers,
                          each);
     bx_comm_buffers_sync();

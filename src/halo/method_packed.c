@@ -87,7 +87,6 @@ const bx_halo_method bx_halo_method_overlap = {
               .wins = "where the network moves messages while cores compute",
               .calls = "Isend Irecv Waitall"},
     .overlaps = true,
-    .host_only = "cells are computed on the host",
     PACKED,
 };
 

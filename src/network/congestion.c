@@ -21,7 +21,8 @@ enum {
     BX_AGGRESSORS(AGGRESSOR_NUMBER) AGGRESSORS,
     QUIET = AGGRESSORS,
     QUIET_REPEAT,
-    WINDOWS
+    WINDOWS,
+    NONE = -1
 };
 enum { BATCH = 8, ROUNDS = 4 }; /* exchanges, rounds of load between two looks */
 
@@ -107,7 +108,6 @@ static int setup(bx_run *run, void **state)
         return bx_run_refuse(run, BX_RESOURCES, "the buffers: out of memory");
     bx_comm_buffer_fill(&c->memory, 0, c->memory.exchanged, (size_t)bytes);
     c->party.memory = &c->memory;
-    bx_aggressors_open(&c->party);
     size_t peers = (size_t)(c->size > BX_GRID_SIDES ? c->size : BX_GRID_SIDES);
     BX_ALLOC(peers, c->party.counts, c->party.offsets);
     BX_ALLOC(BX_CONGESTION_SLOTS, c->party.requests);
@@ -192,9 +192,6 @@ static double run_batch(congestion *c, const bx_victim *victim, double *seconds)
 {
     double wrong = 0;
     uint64_t before = c->party.generation;
-    void (*exchange)(bx_party *party) =
-        bx_comm_buffers_are_staged() ? bx_victim_exchange_staged : victim->exchange;
-    c->party.victim = victim;
     for (int i = 0; i < BATCH; i++) {
         turn_to(c, before, i);
         victim->prepare(&c->party);
@@ -206,7 +203,7 @@ static double run_batch(congestion *c, const bx_victim *victim, double *seconds)
     for (int i = 0; i < BATCH; i++) {
         turn_to(c, before, i);
         double start = MPI_Wtime();
-        exchange(&c->party);
+        bx_victim_exchange(victim, &c->party);
         seconds[i] = MPI_Wtime() - start;
     }
     for (int i = 0; i < BATCH; i++) {
@@ -525,33 +522,36 @@ static void report(void *state, bx_run *run, bx_json *details)
     c->list = bx_json_array(json, "windows");
 }
 
-/* The median over the cycles of a number of one window over that of another; NaN without cycles. */
-static double median_ratio(const congestion *c, size_t method, int over, int under, size_t member)
+/* The median over the cycles of a number of one window, over that of another one unless `under` is
+ * NONE; NaN without cycles. */
+static double median(const congestion *c, size_t method, int over, int under, size_t member)
 {
     size_t cycles = (size_t)c->cycles[method];
-    double *ratios = bx_memory_alloc(cycles + 1, sizeof *ratios), sides[2];
+    double *values = bx_memory_alloc(cycles + 1, sizeof *values), sides[2] = {0, 1};
     for (size_t i = 0; i < cycles; i++) {
-        memcpy(&sides[0], (char *)&c->kept[method][i * WINDOWS + (size_t)over] + member, 8);
-        memcpy(&sides[1], (char *)&c->kept[method][i * WINDOWS + (size_t)under] + member, 8);
-        ratios[i] = sides[0] / sides[1];
+        const window *windows = &c->kept[method][i * WINDOWS];
+        memcpy(&sides[0], (const char *)&windows[over] + member, sizeof *sides);
+        if (under != NONE) memcpy(&sides[1], (const char *)&windows[under] + member, sizeof *sides);
+        values[i] = sides[0] / sides[1];
     }
-    double median = bx_statistics_quantile(ratios, cycles, 0.5);
-    free(ratios);
-    return median;
+    double middle = bx_statistics_quantile(values, cycles, 0.5);
+    free(values);
+    return middle;
 }
 
 static void metrics(void *state, size_t method, size_t point, bx_metrics *metrics)
 {
     const congestion *c = state;
+    size_t mean = offsetof(window, mean), p99 = offsetof(window, p99);
     char name[64];
-    for (int kind = 0; kind < WINDOWS && method != ALONE; kind++) {
+    if (method == ALONE) return;
+    bx_metrics_add(metrics, "quiet", median(c, method, QUIET, NONE, mean), "s", "lower");
+    for (int kind = 0; kind < WINDOWS; kind++) {
         if (kind == QUIET) continue;
         snprintf(name, sizeof name, "impact_%s", window_names[kind]);
-        bx_metrics_add(metrics, name, median_ratio(c, method, kind, QUIET, offsetof(window, mean)),
-                       "ratio", "lower");
+        bx_metrics_add(metrics, name, median(c, method, kind, QUIET, mean), "ratio", "lower");
         snprintf(name, sizeof name, "impact_%s_p99", window_names[kind]);
-        bx_metrics_add(metrics, name, median_ratio(c, method, kind, QUIET, offsetof(window, p99)),
-                       "ratio", "lower");
+        bx_metrics_add(metrics, name, median(c, method, kind, QUIET, p99), "ratio", "lower");
     }
 }
 

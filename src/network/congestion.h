@@ -10,16 +10,10 @@ typedef struct bx_party {
     int rank, size;
     uint64_t seed, generation; /* of the content: each exchange of victims has its own */
     uint64_t round;            /* of aggressors, from 1 */
-    uint64_t renewed_each;     /* so many rounds: then the first word of each block is another */
     double wrong;              /* bytes, that aggressors have seen in their rounds */
     bx_comm_buffer *memory;    /* of both buffers */
     uint64_t *sent, *received; /* [words] for MPI; of victims, for one exchange of a batch */
     size_t words;
-    const struct bx_victim *victim;
-    /* Around a round of an aggressor, which takes `words` words from `at`, or leaves them there:
-     * it may copy.  Returns whether what has arrived is to be looked at. */
-    void (*leave)(const struct bx_party *party, uint64_t *at, size_t words);
-    bool (*arrive)(const struct bx_party *party, uint64_t *at, size_t words);
     int *counts, *offsets; /* [size] words */
     MPI_Request *requests; /* [BX_CONGESTION_SLOTS] */
 } bx_party;
@@ -49,21 +43,26 @@ typedef struct {
     double (*wrong)(const bx_party *party);
 } bx_aggressor;
 
-/* Chooses how a party's rounds go around its memory (local). */
-void bx_aggressors_open(bx_party *party);
-/* The exchange of party->victim with the copies of staged buffers. */
-void bx_victim_exchange_staged(bx_party *party);
+/* The exchange of a victim, with the copies of staged buffers. */
+void bx_victim_exchange(const bx_victim *victim, bx_party *party);
 
 #define BX_DECLARE_VICTIM(name, ...) extern const bx_victim bx_victim_##name;
 #define BX_DECLARE_AGGRESSOR(name) extern const bx_aggressor bx_aggressor_##name;
 BX_METHODS(BX_DECLARE_VICTIM)
 BX_AGGRESSORS(BX_DECLARE_AGGRESSOR)
 
+/* In one of so many rounds of load the first word of each block is another.  From and to a device
+ * it is brought there, and fetched, in that round alone: in each, that would take longer than the
+ * round (local). */
+static inline uint64_t bx_congestion_renewed(const bx_party *party)
+{
+    return party->memory->device ? 16 : 1;
+}
 /* Word w of what `from` sends to `to`, -1: to all (local). */
 static inline uint64_t bx_congestion_word(const bx_party *party, int from, int to, size_t w)
 {
     uint64_t pair = (uint64_t)from * (uint64_t)(party->size + 8) + (uint64_t)(to + 1);
-    uint64_t round = w == 0 ? party->round / party->renewed_each : 0;
+    uint64_t round = w == 0 ? party->round / bx_congestion_renewed(party) : 0;
     return bx_random_hash(party->seed + pair, w) ^ party->generation ^ round;
 }
 /* Where content is made and looked at, of an address of MPI's (local). */

@@ -3,35 +3,24 @@
 enum { ROUND = 524288 }; /* words that a rank sends in a round of alltoall at most: 4 MiB */
 enum { PARTS = 64 };     /* of a block: a round looks at one, which takes little of its time */
 
-enum { RENEWED = 16 }; /* rounds of load from and to a device: see leave_copied */
-
-static void leave(const bx_party *party, uint64_t *at, size_t words) {}
-static bool arrive(const bx_party *party, uint64_t *at, size_t words) { return true; }
-
-/* With a device's memory.  Content is brought there and fetched in one of RENEWED rounds: in each
- * they would take longer than the round.  Staged buffers are copied in all. */
-static void leave_copied(const bx_party *party, uint64_t *at, size_t words)
+/* Before a round sends words, and when they have arrived. */
+static void leave(const bx_party *party, uint64_t *at, size_t words)
 {
     size_t bytes = words * sizeof *at;
-    if (party->round % RENEWED == 0) bx_comm_buffer_bring(party->memory, at, bytes);
-    if (bx_comm_buffers_are_staged()) bx_comm_buffer_stage_out(party->memory, at, bytes);
+    if (party->round % bx_congestion_renewed(party) == 0)
+        bx_comm_buffer_bring(party->memory, at, bytes);
+    bx_comm_buffer_stage_out(party->memory, at, bytes);
 }
 
-static bool arrive_copied(const bx_party *party, uint64_t *at, size_t words)
+/* Returns whether they are to be looked at. */
+static bool arrive(const bx_party *party, uint64_t *at, size_t words)
 {
+    uint64_t renewed = bx_congestion_renewed(party);
     size_t bytes = words * sizeof *at;
-    bool looks = party->round % RENEWED == RENEWED - 1;
-    if (bx_comm_buffers_are_staged()) bx_comm_buffer_stage_in(party->memory, at, bytes);
-    if (looks) bx_comm_buffer_fetch(party->memory, at, bytes);
-    return looks;
-}
-
-void bx_aggressors_open(bx_party *party)
-{
-    bool copied = party->memory->device;
-    party->renewed_each = copied ? RENEWED : 1;
-    party->leave = copied ? leave_copied : leave;
-    party->arrive = copied ? arrive_copied : arrive;
+    bx_comm_buffer_stage_in(party->memory, at, bytes);
+    if (party->round % renewed != renewed - 1) return false;
+    bx_comm_buffer_fetch(party->memory, at, bytes);
+    return true;
 }
 
 static int block_words(int size)
@@ -61,7 +50,7 @@ static void bring(bx_party *party, const uint64_t *at, size_t words)
 static void look(bx_party *party, const uint64_t *block, int from, int to, size_t count)
 {
     const uint64_t *words = bx_congestion_host(party, block);
-    size_t part = party->round / party->renewed_each % PARTS, first = count * part / PARTS,
+    size_t part = party->round / bx_congestion_renewed(party) % PARTS, first = count * part / PARTS,
            end = count * (part + 1) / PARTS;
     party->wrong += bx_congestion_differ(party, words, from, to, 0, 1);
     party->wrong += bx_congestion_differ(party, words, from, to, first > 0 ? first : 1, end);
@@ -86,7 +75,7 @@ static double load_incast(bx_party *party)
 {
     if (party->rank > 0) {
         *bx_congestion_host(party, party->sent) = bx_congestion_word(party, party->rank, -1, 0);
-        party->leave(party, party->sent, BX_CONGESTION_FACE);
+        leave(party, party->sent, BX_CONGESTION_FACE);
         MPI_Send(party->sent, BX_CONGESTION_FACE, MPI_UINT64_T, 0, 0, party->comm);
         return BX_CONGESTION_FACE * sizeof(uint64_t);
     }
@@ -96,8 +85,7 @@ static double load_incast(bx_party *party)
             MPI_Irecv(&party->received[(size_t)i * BX_CONGESTION_FACE], BX_CONGESTION_FACE,
                       MPI_UINT64_T, first + i, 0, party->comm, &party->requests[i]);
         MPI_Waitall(count, party->requests, MPI_STATUSES_IGNORE);
-        bool looks =
-            party->arrive(party, party->received, (size_t)count * (size_t)BX_CONGESTION_FACE);
+        bool looks = arrive(party, party->received, (size_t)count * (size_t)BX_CONGESTION_FACE);
         for (int i = 0; i < count && looks; i++)
             look(party, &party->received[(size_t)i * BX_CONGESTION_FACE], first + i, -1,
                  BX_CONGESTION_FACE);
@@ -138,10 +126,10 @@ static double load_alltoall(bx_party *party)
     uint64_t *blocks = bx_congestion_host(party, party->sent);
     for (int other = 0; other < party->size; other++)
         blocks[(size_t)other * (size_t)words] = bx_congestion_word(party, party->rank, other, 0);
-    party->leave(party, party->sent, all);
+    leave(party, party->sent, all);
     MPI_Alltoall(party->sent, words, MPI_UINT64_T, party->received, words, MPI_UINT64_T,
                  party->comm);
-    bool looks = party->arrive(party, party->received, all);
+    bool looks = arrive(party, party->received, all);
     for (int other = 0; other < party->size && looks; other++)
         look(party, &party->received[(size_t)other * (size_t)words], other, party->rank,
              (size_t)words);
@@ -176,10 +164,10 @@ static double load_broadcast(bx_party *party)
 {
     if (party->rank == 0) {
         *bx_congestion_host(party, party->received) = bx_congestion_word(party, 0, -1, 0);
-        party->leave(party, party->received, BX_CONGESTION_FACE);
+        leave(party, party->received, BX_CONGESTION_FACE);
     }
     MPI_Bcast(party->received, BX_CONGESTION_FACE, MPI_UINT64_T, 0, party->comm);
-    if (party->rank == 0 || party->arrive(party, party->received, BX_CONGESTION_FACE))
+    if (party->rank == 0 || arrive(party, party->received, BX_CONGESTION_FACE))
         look(party, party->received, 0, -1, BX_CONGESTION_FACE);
     return party->rank == 0 ? (double)(party->size - 1) * BX_CONGESTION_FACE * sizeof(uint64_t) : 0;
 }

@@ -34,11 +34,11 @@ size_t bx_victims_words(int size)
     return transpose > halo ? transpose : halo;
 }
 
-void bx_victim_exchange_staged(bx_party *party)
+void bx_victim_exchange(const bx_victim *victim, bx_party *party)
 {
-    size_t bytes = party->victim->words(party) * sizeof *party->sent;
+    size_t bytes = victim->words(party) * sizeof *party->sent;
     bx_comm_buffer_stage_out(party->memory, party->sent, bytes);
-    party->victim->exchange(party);
+    victim->exchange(party);
     bx_comm_buffer_stage_in(party->memory, party->received, bytes);
 }
 

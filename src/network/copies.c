@@ -116,14 +116,14 @@ static int setup(bx_run *run, void **state)
     c->key = bx_run_seed(run) + ((uint64_t)bx_run_rank(run) << 32);
     find_nodes(&c->mine);
     double bytes = (double)c->bytes;
-    int code = bx_resources_claim_memory(run, (2 * c->mine.nodes + 2) * bytes,
-                                         "--bytes: two buffers per NUMA node, and two");
-    if (code != BX_OK) return code;
     char why[320];
     int devices = bx_device_count(why, sizeof why);
     /* On each device a buffer of each rank, as ranks copy to those of others. */
-    code = bx_device_open(run, "copies", bx_comm_buffer_options.devices,
-                          bx_comm_buffer_options.ranks_per_device, fmax(1, devices) * bytes);
+    int code = bx_device_open(run, "copies", bx_comm_buffer_options.devices,
+                              bx_comm_buffer_options.ranks_per_device, fmax(1, devices) * bytes);
+    if (code == BX_OK)
+        code = bx_resources_claim_memory(run, (2 * c->mine.nodes + 2) * bytes,
+                                         "--bytes: two buffers per NUMA node, and two");
     if (code != BX_OK) return code;
     const bx_device *device = bx_device_get();
     device->identify(device->number(), c->mine.id);

@@ -179,7 +179,6 @@ static int setup(bx_run *run, void **state)
     BX_ALLOC((size_t)most_meetings, p->meetings);
     if (p->rank == 0) p->accounts = bx_memory_alloc((size_t)p->nodes, sizeof *p->accounts);
     if (p->line.local >= p->line.talker_count) return BX_OK;
-    p->line.staged = bx_comm_buffers_are_staged();
     if (!bx_comm_buffer_create(&p->line.sent, bytes, "sent") ||
         !bx_comm_buffer_create(&p->line.received, bytes, "received"))
         return bx_run_refuse(run, BX_RESOURCES, "--bytes %lld: out of memory",

@@ -75,7 +75,6 @@ typedef struct {
     size_t words;                  /* of 8 bytes, in a message */
     int samples;                   /* of each value; their median counts */
     bx_comm_buffer sent, received; /* [words], and BX_PAIRS_TRIPS at least */
-    bool staged;
 } bx_pairs_line;
 
 /* Measures a meeting of my node with another, whose talkers do the same at the same time.

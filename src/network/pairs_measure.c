@@ -50,7 +50,7 @@ static void send_word(const talk *t, size_t i)
 {
     bx_pairs_line *line = t->line;
     uint64_t *content = (uint64_t *)line->sent.exchanged + i;
-    if (line->staged) bx_comm_buffer_stage_out(&line->sent, content, sizeof *content);
+    bx_comm_buffer_stage_out(&line->sent, content, sizeof *content);
     MPI_Send(content, 1, MPI_UINT64_T, t->peer, TAG_CONTENT, line->column);
 }
 
@@ -59,7 +59,7 @@ static void receive_word(const talk *t, size_t i)
     bx_pairs_line *line = t->line;
     uint64_t *content = (uint64_t *)line->received.exchanged + i;
     MPI_Recv(content, 1, MPI_UINT64_T, t->peer, TAG_CONTENT, line->column, MPI_STATUS_IGNORE);
-    if (line->staged) bx_comm_buffer_stage_in(&line->received, content, sizeof *content);
+    bx_comm_buffer_stage_in(&line->received, content, sizeof *content);
 }
 
 static double sample_latency(talk *t)
@@ -94,13 +94,13 @@ static double sample_transfer(talk *t, int kind)
                   &requests[count++]);
     meet(t, TAG_READY);
     double start = MPI_Wtime();
-    if (sends && line->staged) bx_comm_buffer_stage_out(&line->sent, line->sent.exchanged, bytes);
-    if (sends)
+    if (sends) {
+        bx_comm_buffer_stage_out(&line->sent, line->sent.exchanged, bytes);
         MPI_Isend(line->sent.exchanged, words, MPI_UINT64_T, t->peer, TAG_CONTENT, line->column,
                   &requests[count++]);
+    }
     MPI_Waitall(count, requests, MPI_STATUSES_IGNORE);
-    if (receives && line->staged)
-        bx_comm_buffer_stage_in(&line->received, line->received.exchanged, bytes);
+    if (receives) bx_comm_buffer_stage_in(&line->received, line->received.exchanged, bytes);
     meet(t, TAG_RECEIPT);
     double seconds = MPI_Wtime() - start;
     if (receives) compare(t, line->words);

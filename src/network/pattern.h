@@ -32,7 +32,6 @@ typedef struct {
     uint64_t *sent;        /* [sets][count][sent_blocks][words] */
     uint64_t *received;    /* [sets][count][received_blocks][words] */
     bx_comm_buffer sending, receiving; /* which these are */
-    bool staged;
     int sent_blocks, received_blocks;
     int *to, *from;        /* [blocks] the rank that a block goes to, comes from; see bx_pattern */
     int *counts, *offsets; /* [size] words, for vector forms */
@@ -54,6 +53,7 @@ typedef struct bx_pattern {
     bool one_sided;   /* needs the windows */
     bool single;      /* an exchange does not hold its ranks together: one in a step */
     bool at_once;     /* all messages of an exchange are under way at once */
+    bool stages;      /* an exchange makes the copies of staged buffers: they are not around it */
     int items;        /* messages one after the other in an exchange; 0: 1 */
     /* Returns whether it can run here; if not, writes the reason.  NULL: always. */
     bool (*applicable)(const bx_patterns *s, char *why, size_t why_size);
@@ -66,8 +66,6 @@ typedef struct bx_pattern {
     void (*close)(bx_patterns *s);
     /* One exchange.  Collective over the world. */
     void (*exchange)(const bx_patterns *s, int number);
-    /* The same with staged buffers.  NULL: a rank copies before all and after all that it does. */
-    void (*exchange_staged)(const bx_patterns *s, int number);
     /* Messages of an exchange, of all ranks together, as the profile counts them: what was asked,
      * without a look at the route.  Local.  NULL: barriers, one of each rank. */
     double (*messages)(const bx_patterns *s);

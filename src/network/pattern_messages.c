@@ -98,20 +98,10 @@ static int partner_of_pingpong(const bx_patterns *s)
 
 static void route_pingpong(bx_patterns *s) { route_both_ways(s, partner_of_pingpong(s)); }
 
+/* No copy is hidden behind the other rank's: each way is a copy, a message and a copy. */
 static void exchange_pingpong(const bx_patterns *s, int number)
 {
-    if (s->sent_blocks == 0) return;
-    uint64_t *sent = bx_pattern_sent(s, number), *received = bx_pattern_received(s, number);
-    bool first = s->rank == s->order[0];
-    if (first) MPI_Send(sent, s->words, MPI_UINT64_T, s->to[0], 0, s->comm);
-    MPI_Recv(received, s->words, MPI_UINT64_T, s->from[0], 0, s->comm, MPI_STATUS_IGNORE);
-    if (!first) MPI_Send(sent, s->words, MPI_UINT64_T, s->to[0], 0, s->comm);
-}
-
-/* No copy is hidden behind the other rank's: each way is a copy, a message and a copy. */
-static void exchange_pingpong_staged(const bx_patterns *s, int number)
-{
-    if (s->sent_blocks == 0) return;
+    if (!s->sent_blocks) return;
     for (int way = 0; way < 2; way++)
         if ((s->rank == s->order[0]) == (way == 0)) {
             bx_pattern_stage_out(s, number);
@@ -136,7 +126,7 @@ const bx_pattern bx_pattern_pingpong = {
     .applicable = needs_two_ranks,
     .route = route_pingpong,
     .exchange = exchange_pingpong,
-    .exchange_staged = exchange_pingpong_staged,
+    .stages = true,
     .messages = messages_pingpong,
     .volume = volume_pingpong,
 };

@@ -203,23 +203,15 @@ static void prepare(void *state, size_t method, size_t point)
     if (s->pattern->one_sided) bx_window_sync(s->comm, s->windows, 2);
 }
 
-static void exchange_staged(const bx_patterns *s, int number)
-{
-    if (s->pattern->exchange_staged) {
-        s->pattern->exchange_staged(s, number);
-        return;
-    }
-    bx_pattern_stage_out(s, number);
-    s->pattern->exchange(s, number);
-    bx_pattern_stage_in(s, number);
-}
-
 static void step(void *state, size_t method, size_t point)
 {
     bx_patterns *s = state;
-    void (*exchange)(const bx_patterns *s, int number) =
-        s->staged ? exchange_staged : s->pattern->exchange;
-    for (int number = 0; number < s->count; number++) exchange(s, number);
+    bool staged = !s->pattern->stages;
+    for (int number = 0; number < s->count; number++) {
+        if (staged) bx_pattern_stage_out(s, number);
+        s->pattern->exchange(s, number);
+        if (staged) bx_pattern_stage_in(s, number);
+    }
 }
 
 /* Every byte of every exchange, after every step. */
@@ -463,7 +455,6 @@ static int setup(bx_run *run, void **state)
         bx_run_refuse(run, BX_RESOURCES, "--memory %lld: out of memory", (long long)memory);
     code = bx_run_agree(run);
     if (code != BX_OK) return code;
-    s->staged = bx_comm_buffers_are_staged();
     s->sent = s->sending.exchanged;
     s->received = s->receiving.exchanged;
     size_t capacity = s->sending.bytes;

@@ -11,11 +11,15 @@
  *   FAKE_TAKEN    a device that refuses processes which have another one
  *   FAKE_FAIL     a function that fails; "driver": there is none
  *
- * It is the compiler of what runs on a device, too, which it has compiled before. */
+ * It is the compiler of what runs on a device, too, which it has compiled before; and the library of
+ * FFTs, by the sums that define them. */
 /* clang-format on */
 #include "fake_device.h"
 
+#include <complex.h>
+#include <math.h>
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -28,12 +32,16 @@
 #define LAUNCH hipModuleLaunchKernel
 #define COMPILER(name) hiprtc##name
 #define CODE(name) hiprtcGetCode##name
+#define FFT(name) hipfft##name
+typedef void *plan_handle;
 #else
 #define NAME(name) cuda##name
 #define DRIVER(name) cu##name
 #define LAUNCH cuLaunchKernel
 #define COMPILER(name) nvrtc##name
 #define CODE(name) nvrtcGetCUBIN##name
+#define FFT(name) cufft##name
+typedef int plan_handle;
 #define FAKE_HIP 0
 #endif
 /* Errors, and types of memory: HIP 5 has others. */
@@ -41,6 +49,13 @@ enum { INVALID = 1, NO_MEMORY = 2, OLD_DRIVER = 35, NO_DEVICE = 100, NO_PEER = 2
 enum { UNAVAILABLE = 46, NOT_READY = 600, ASKED = 700, ALREADY_ENABLED = 704 };
 enum { OF_HOST = FAKE_HIP == 5 ? 0 : 1, OF_DEVICE = FAKE_HIP == 5 ? 1 : 2 };
 enum { PAGE = 65536, MOST_BUFFERS = 256, MOST_WORK = 4096, UUID = 256, LOG = 700 };
+enum { Z2Z = 0x69, MOST_PLANS = 16 };
+
+/* `batch` transforms of n[rank] points, in rows of embed[rank] in memory. */
+typedef struct {
+    int rank, n[2], embed[2], stride, distance, batch;
+    void *stream;
+} fft_plan;
 
 typedef struct {
     void *to;
@@ -49,6 +64,8 @@ typedef struct {
     size_t bytes; /* 0: a move of `count` elements */
     const int *to_index, *from_index;
     unsigned long long count, words;
+    const fft_plan *plan; /* in place; NULL: none of these */
+    int sign;
 } work;
 
 static struct {
@@ -74,6 +91,8 @@ static struct {
     work queue[MOST_WORK];
     int queued;
     uint64_t random;
+    fft_plan plans[MOST_PLANS];
+    int plan_count;
 } fake;
 
 static long setting(const char *name, long usual)
@@ -99,11 +118,42 @@ static bool ordered(const char *order)
     return strcmp(chosen ? chosen : "late", order) == 0;
 }
 
+/* One line of n points, each `stride` behind the last. */
+static void transform_line(double complex *line, int n, int stride, int sign)
+{
+    double complex *roots = malloc(2 * (size_t)n * sizeof *roots), *sums = roots + n;
+    if (!roots) abort();
+    for (int k = 0; k < n; k++) {
+        roots[k] = cexp(sign * 2 * M_PI * I * k / n);
+        sums[k] = 0;
+    }
+    for (long k = 0; k < n; k++)
+        for (long i = 0; i < n; i++) sums[k] += line[i * stride] * roots[i * k % n];
+    for (int k = 0; k < n; k++) line[(ptrdiff_t)k * stride] = sums[k];
+    free(roots);
+}
+
+static void transform(const fft_plan *p, double complex *field, int sign)
+{
+    int rows = p->rank == 2 ? p->n[0] : 1, points = p->n[p->rank - 1],
+        row = p->embed[p->rank - 1] * p->stride;
+    for (int b = 0; b < p->batch; b++, field += p->distance) {
+        for (int y = 0; y < rows; y++)
+            transform_line(field + (ptrdiff_t)y * row, points, p->stride, sign);
+        for (int x = 0; rows > 1 && x < points; x++)
+            transform_line(field + (ptrdiff_t)x * p->stride, rows, row, sign);
+    }
+}
+
 static void do_first(int count)
 {
     if (count > fake.queued) count = fake.queued;
     for (int i = 0; i < count; i++) {
         work *w = &fake.queue[i];
+        if (w->plan) {
+            transform(w->plan, fake_device_reach(w->to), w->sign);
+            continue;
+        }
         for (unsigned long long k = 0; k < w->count * w->words; k++) {
             blockIdx.x = (unsigned)(k / blockDim.x);
             threadIdx.x = (unsigned)(k % blockDim.x);
@@ -165,7 +215,9 @@ int NAME(DriverGetVersion)(int *version)
 int NAME(GetDeviceCount)(int *count)
 {
     if (fails("driver")) return FAKE_HIP ? NO_DEVICE : OLD_DRIVER;
-    *count = (int)setting("FAKE_DEVICES", 2);
+    *count = setting(FAKE_HIP ? "ROCR_VISIBLE_DEVICES" : "CUDA_VISIBLE_DEVICES", 0) < 0
+                 ? 0
+                 : (int)setting("FAKE_DEVICES", 2);
     return *count > 0 ? 0 : NO_DEVICE;
 }
 int NAME(SetDevice)(int device)
@@ -317,6 +369,53 @@ int NAME(PointerGetAttributes)(void *attributes, const void *memory)
     values[1] = device < 0 ? fake.device : device;
     return 0;
 }
+
+/* ---- FFTs ---- */
+
+/* The layout must be said, and be the same on both sides. */
+int FFT(PlanMany)(plan_handle *handle, int rank, int *n, int *embed, int stride, int distance,
+                  int *embed_out, int stride_out, int distance_out, int type, int batch)
+{
+    MAY_FAIL(NO_MEMORY);
+    if (type != Z2Z || rank < 1 || rank > 2 || batch < 1 || !embed || embed != embed_out ||
+        stride != stride_out || distance != distance_out || fake.plan_count == MOST_PLANS)
+        return 4;
+    fft_plan *p = &fake.plans[fake.plan_count++];
+    *p = (fft_plan){.rank = rank, .stride = stride, .distance = distance, .batch = batch};
+    for (int i = 0; i < rank; i++) p->n[i] = n[i], p->embed[i] = embed[i];
+    *handle = (plan_handle)(intptr_t)fake.plan_count;
+    return 0;
+}
+static fft_plan *plan_of(plan_handle handle)
+{
+    intptr_t number = (intptr_t)handle;
+    return number > 0 && number <= fake.plan_count ? &fake.plans[number - 1] : NULL;
+}
+int FFT(SetStream)(plan_handle handle, void *stream)
+{
+    MAY_FAIL(1);
+    if (plan_of(handle)) plan_of(handle)->stream = stream;
+    return plan_of(handle) ? 0 : 1;
+}
+/* Of a stream that nobody waits for, it is done too late. */
+int FFT(ExecZ2Z)(plan_handle handle, void *from, void *to, int sign)
+{
+    MAY_FAIL(6);
+    const fft_plan *p = plan_of(handle);
+    if (!p || from != to || (sign != -1 && sign != 1)) return 4;
+    size_t last = (size_t)p->distance * (size_t)(p->batch - 1), row = 1;
+    for (int i = p->rank - 1; i >= 0; row *= (size_t)p->embed[i--])
+        last += (size_t)(p->n[i] - 1) * row * (size_t)p->stride;
+    if (!holds(to, (last + 1) * sizeof(double complex))) return 4;
+    if (p->stream == &fake) queue((work){.to = to, .plan = p, .sign = sign});
+    return 0;
+}
+int FFT(GetVersion)(int *version)
+{
+    *version = 11401;
+    return 0;
+}
+int FFT(Destroy)(plan_handle handle) { return plan_of(handle) ? 0 : 1; }
 
 /* ---- compiler and driver ---- */
 

@@ -41,7 +41,12 @@ class Windows(unittest.TestCase):
             self.assertGreater(window["mean"], 0)
             self.assertGreater(window["p99"], 0)
         for entry in out.result["results"]:
-            for name in () if entry["baseline"] else ("again", *AGGRESSORS):
+            self.assertEqual("quiet" in entry["metrics"], not entry["baseline"])
+            if entry["baseline"]:
+                continue
+            quiet = [windows[entry["method"], c, "quiet"]["mean"] for c in (0, 1)]
+            self.assertAlmostEqual(entry["metrics"]["quiet"]["value"] / (sum(quiet) / 2), 1)
+            for name in ("again", *AGGRESSORS):
                 ratios = [
                     windows[entry["method"], c, name]["mean"]
                     / windows[entry["method"], c, "quiet"]["mean"]

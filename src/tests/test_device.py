@@ -53,9 +53,12 @@ def verified(
         test.assertEqual(out.result["parameters"]["buffers"], buffers)
         (devices,) = out.result["layout"]["devices"]
         test.assertEqual([rank["rank"] for rank in devices["ranks"]], list(range(ranks)))
+        transforms = "transpose" in kernel and "--transpose-only" not in arguments
+        test.assertEqual(bool(devices["ffts"]), transforms)
         for entry in out.result["results"]:
             names = {check["name"] for check in entry["verification"]["checks"]}
             test.assertEqual("work left on the device" in names, entry["applicable"])
+            test.assertEqual("copies" in entry, entry["applicable"])
         return out
     raise unittest.SkipTest("see the case")
 
@@ -256,6 +259,62 @@ class Launches(unittest.TestCase):
                 verified(self, kernel, buffers, ranks, *arguments, **how)
 
 
+class Mpi4(unittest.TestCase):
+    """Methods of MPI 4, in builds that have it; each beside one that all builds have."""
+
+    def inapplicable(self, kernel: str, buffers: str, *arguments: str, **how: str) -> dict:
+        short = ("--repeats", "2", "--block", "2", "--baseline", "none")
+        out = verified(self, kernel, buffers, 2, *arguments, *short, **how)
+        if any(entry["lacks_library"] for entry in out.result["results"]):
+            self.skipTest("no MPI 4")
+        return inapplicable(out)
+
+    def test_requests_that_are_made_once(self):
+        """They have the buffers' addresses: MPI is given those of the device, or of its stage."""
+        transpose = KERNELS["bisection-transpose"]
+        grid = ("--transpose-only", "--grid", "12,10,9", "--bands", "2")
+        for buffers, order in itertools.product(("device", "staged"), ORDERS[:3]):
+            once = ("--method", "allreduce,allreduce-init", "--largest", "2048")
+            away = self.inapplicable(PATTERNS, buffers, *once, FAKE_ORDER=order)
+            self.assertEqual(away, {})
+            once = ("--method", "alltoallv,alltoallv-init", *grid)
+            self.assertEqual(self.inapplicable(transpose, buffers, *once, FAKE_ORDER=order), {})
+
+    def test_threads_of_the_host_pack_parts(self):
+        halo = KERNELS["bisection-halo"]
+        for buffers in ("device", "staged"):
+            away = self.inapplicable(halo, buffers, "--method", "isend,partitioned")
+            self.assertEqual(away, {"partitioned": "the host's threads pack a part each"})
+
+
+class Counted(unittest.TestCase):
+    """The copies of a step, which tell what device memory costs and what staging adds."""
+
+    def copied(self, buffers: str) -> dict:
+        more = ("--case", "pchan-24", "--method", "isend", "--baseline", "none", "--repeats", "2")
+        out = launch(KERNELS["bisection-halo"], 2, "--buffers", buffers, *more)
+        self.assertEqual(out.code, 0, out.stdout + out.stderr)
+        (entry,) = [entry for entry in out.result["results"] if entry["applicable"]]
+        self.sent = entry["communication"]["p2p"]["bytes"]
+        return entry.get("copies")
+
+    def test_what_is_staged_is_what_is_sent(self):
+        staged, device = self.copied("staged"), self.copied("device")
+        for name in ("min", "mean", "max"):
+            self.assertEqual(staged["to_host"][name], self.sent[name])
+            self.assertEqual(staged["to_device"][name], self.sent[name])
+            self.assertEqual(device["to_host"][name], 0)
+            self.assertEqual(device["to_device"][name], 0)
+        self.assertGreater(staged["seconds"]["min"], 0)
+        self.assertEqual(device["seconds"]["max"], 0)
+        # Packed, unpacked, and ghosts of one's own along the two other directions.
+        self.assertGreater(device["moved"]["min"], 2 * self.sent["min"])
+        self.assertEqual(staged["moved"], device["moved"])
+
+    def test_host_memory_has_none(self):
+        self.assertIsNone(self.copied("host"))
+
+
 def copies(ranks: int, *arguments: str, **options: str) -> Outcome:
     return launch(KERNELS["bisection-device"], ranks, *arguments, **options)
 
@@ -412,25 +471,44 @@ class Refusals(unittest.TestCase):
         for line, arguments, failing in (
             ("bx_move does not compile: error: as asked for$", small, "nvrtcCompileProgram"),
             ("bx_move does not compile: error 1$", small, "nvrtcCreateProgram"),
-            ("only with --transpose-only, as FFTs take memory of the host$", small[:2], ""),
             ("without --published, whose copies the host makes$", (*small, "--published"), ""),
+            (
+                r"libcufft.so.11: PlanMany failed, of \d+ FFTs of 1 x 4: error 2, no memory$",
+                small[:2],
+                "cufftPlanMany",
+            ),
+            (
+                r"libcufft.so.11: SetStream failed, of .*: error 1, invalid plan$",
+                small[:2],
+                "cufftSetStream",
+            ),
         ):
             out = launch(kernel, 2, "--buffers", "device", *arguments, FAKE_FAIL=failing)
             self.refused("bisection-transpose: --buffers device: .*" + line, out)
+        out = launch(kernel, 1, "--buffers", "staged", *small[:2], FAKE_FAIL="cufftExecZ2Z")
+        self.refused("libcufft.so.11: ExecZ2Z failed: error 6, execution$", out, 3)
 
-    def test_compilers_that_lack_something(self):
-        kernel, small = KERNELS["bisection-transpose"], ("--grid", "6,5,4", "--transpose-only")
+    def test_libraries_that_lack_something(self):
         fake, other = FOLDER / "cuda/libcudart.so.12", FOLDER / "libaware.so"
-        for compiler, driver, line in (
-            (other, fake, "libnvrtc has no function GetCUBIN"),
-            (fake, other, "libcuda.so.1 has no function LaunchKernel"),
+        names = ("libcudart.so.12", "libnvrtc.so.12", "libcuda.so.1", "libcufft.so.11")
+        for name, file, line in (
+            ("libnvrtc.so.12", None, "no compiler is found: libnvrtc.so.12 fits libcudart.*"),
+            ("libnvrtc.so.12", other, "libnvrtc.so.12 has no function GetCUBIN"),
+            ("libcuda.so.1", other, "libcuda.so.1 has no function LaunchKernel"),
+            ("libcufft.so.11", None, "no FFT library is found: libcufft.so.11 fits libcudart.*"),
+            ("libcufft.so.11", other, "libcufft.so.11 has no function GetVersion"),
         ):
             with tempfile.TemporaryDirectory() as folder:
-                for name, file in (("nvrtc.so.12", compiler), ("cuda.so.1", driver)):
-                    Path(folder, f"lib{name}").symlink_to(file)
-                Path(folder, fake.name).symlink_to(fake)
-                out = launch(kernel, 1, "--buffers", "staged", *small, runtime=folder)
+                for library in names:
+                    if (there := file if library == name else fake) is not None:
+                        Path(folder, library).symlink_to(there)
+                where = ("--grid", "6,5,4", "--buffers", "staged")
+                out = launch(KERNELS["bisection-transpose"], 1, *where, runtime=folder)
                 self.refused(rf"--buffers staged: rank 0 on host \S+: {line}$", out)
+                if name == "libcufft.so.11":  # exchanges need none
+                    only = (*where, "--transpose-only", "--repeats", "1")
+                    out = launch(KERNELS["bisection-transpose"], 1, *only, runtime=folder)
+                    self.assertEqual(out.code, 0, out.stdout + out.stderr)
 
     def test_calls_that_fail(self):
         line = r"bisection-unit: rank 0 on host \S+: libcudart.so.12: "

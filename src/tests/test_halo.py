@@ -30,6 +30,7 @@ HALO = FAULTY = COUNTING = ""
 ONCE = ("--repeats", "1", "--block", "3", "--warmup", "0")
 SMALL = ("pchan-24", "polcoms-48", "thor-24")
 PLAIN = ("--baseline", "none")
+STEP = "a step is an exchange"  # of baselines, which have a stencil or a copy
 
 
 def checksum(out):
@@ -187,6 +188,28 @@ class Metrics(unittest.TestCase):
             self.assertLessEqual(reported, computed * (2 + 1e-9))
         reported, computed = pairs["stencil_of_stream"]
         self.assertAlmostEqual(reported / computed, 1)
+
+
+class ExchangeOnly(unittest.TestCase):
+    """Steps without a stencil, as with buffers in memory of devices."""
+
+    def test_a_step_is_its_exchange(self):
+        """Its fields are those of steps with the stencil: the same hash, which `end` verifies."""
+        more = ("--case", "polcoms-48", "--repeats", "2", "--block", "3")
+        for ranks in (1, 3):
+            out, whole = (run(HALO, ranks, *more, *words) for words in (("--exchange-only",), ()))
+            self.assertEqual(out.code, 0, out.stdout + out.stderr)
+            hashes = {each.result["details"]["halo"]["checksum"] for each in (out, whole)}
+            self.assertEqual(len(hashes), 1)
+            none = "there is no stencil to overlap"
+            away = {"overlap": none, **dict.fromkeys(("stencil", "copy", "stream"), STEP)}
+            known = inapplicable(whole)
+            self.assertEqual(inapplicable(out), known | away)
+            for method in out.result["results"]:
+                if not method["applicable"]:
+                    continue
+                self.assertNotIn("halo_over_stencil", method["metrics"])
+                self.assertEqual({*method["samples"]["phases"]["stencil"]}, {0})
 
 
 class Memory(unittest.TestCase):

@@ -12,10 +12,19 @@ void bx_transpose_input_fill_columns(bx_transpose_state *t, int band)
     const bx_plan *plan = t->plan;
     int64_t first = t->geometry->column_first[plan->rank], nz = t->geometry->nz;
     uint64_t field = bx_transpose_input_field(t, band);
-    bx_complex *columns = bx_plan_columns(plan, band);
+    bx_complex *columns = bx_comm_buffers_host(bx_plan_columns(plan, band));
     for (int64_t s = 0; s < plan->my_columns; s++)
         for (int64_t z = 0; z < nz; z++)
             columns[s * nz + z] = bx_transpose_input_value(t, field, first + s, z);
+}
+
+bx_complex *bx_transpose_input_fetch_columns(const bx_transpose_state *t)
+{
+    const bx_plan *plan = t->plan;
+    const bx_comm_buffer *buffer = bx_comm_buffers_find(plan->columns);
+    size_t elements = bx_plan_column_elements(t->geometry, plan->rank) * (size_t)plan->bands;
+    if (buffer) bx_comm_buffer_fetch(buffer, plan->columns, elements * sizeof *plan->columns);
+    return bx_comm_buffers_host(plan->columns);
 }
 
 bx_rows bx_transpose_input_rows(const bx_transpose_state *t, int method, bx_direction way, int slot)

@@ -52,8 +52,10 @@ static inline bx_complex bx_transpose_input_times(bx_complex a, bx_complex b)
     return CMPLX(creal(a) * creal(b) - cimag(a) * cimag(b),
                  creal(a) * cimag(b) + cimag(a) * creal(b));
 }
-/* Writes the input to a band's columns. */
+/* Writes the input to a band's columns: on the host, which are brought to a device. */
 void bx_transpose_input_fill_columns(bx_transpose_state *t, int band);
+/* Fetches the columns of all bands from a device, if they are there.  Returns them on the host. */
+bx_complex *bx_transpose_input_fetch_columns(const bx_transpose_state *t);
 /* Returns a method's half-transformed field of a slot: on the host, what is brought to a device, or
  * was fetched from it. */
 bx_rows bx_transpose_input_rows(const bx_transpose_state *t, int method, bx_direction way,

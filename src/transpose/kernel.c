@@ -214,6 +214,7 @@ static int check_sizes(bx_transpose_state *t, int bands)
     if (settle_methods(t, &need) != BX_OK) return BX_RESOURCES;
     /* Fields are claimed, but not on a device. */
     double copied = bx_plan_bytes(g, rank, bands, 1);
+    if (!options.transpose_only) copied += bx_plan_device_ffts_bytes(g, rank);
     int code = bx_comm_buffers_open_moved(t->run, need - fields + copied, -copied, sized_by);
     if (code != BX_OK) return code;
     return bx_resources_claim_time(t->run, 0, round_seconds(t, bands), sized_by);
@@ -279,13 +280,11 @@ static int setup(bx_run *run, void **state)
     if (effort < 0) return BX_USAGE;
     unsigned planner = EFFORTS[effort];
     if (options.wisdom) bx_file_claim(run, "wisdom", options.wisdom, BX_FILE_UPDATED);
-    if (bx_comm_buffers_are_copied()) {
-        if (!options.transpose_only || options.published)
-            bx_run_refuse(run, BX_USAGE, "--buffers %s: only with --transpose-only, %s",
-                          bx_comm_buffer_options.place,
-                          options.published ? "without --published, whose copies the host makes"
-                                            : "as FFTs take memory of the host");
-    }
+    if (bx_comm_buffers_are_copied() && options.published)
+        bx_run_refuse(run, BX_USAGE,
+                      "--buffers %s: only without --published, whose copies the "
+                      "host makes",
+                      bx_comm_buffer_options.place);
     if (bx_run_agree(run) != BX_OK) return BX_USAGE;
     double radius_squared = settle_case(run);
     int64_t columns = bx_geometry_count_columns(options.grid, radius_squared);
@@ -318,6 +317,8 @@ static int setup(bx_run *run, void **state)
     if (bx_run_agree(run) != BX_OK) return BX_USAGE;
     t->plan = bx_plan_create(run, t->team, t->geometry, bands, planner);
     for (bx_plan *plan = t->plan; plan; plan = plan->inner) plan->published = options.published;
+    if (t->plan->copied && !options.transpose_only) code = bx_plan_create_device_ffts(t->plan);
+    if (code != BX_OK) return code;
     MPI_Allreduce(&bands, &t->most_bands, 1, MPI_INT, MPI_MAX, bx_run_comm(run));
     create_methods(t, planner);
     return options.wisdom && bx_run_rank(run) == 0 ? write_wisdom(run) : BX_OK;
@@ -373,6 +374,20 @@ static void begin(void *state, size_t index, size_t point)
     bx_comm_buffers_bring();
 }
 
+/* What transforms have left, times a factor. */
+static void normalise_columns(const bx_transpose_state *t, bx_complex factor)
+{
+    const bx_plan *plan = t->plan;
+    double points = (double)bx_geometry_points(t->geometry);
+    size_t count = bx_plan_column_elements(t->geometry, plan->rank) * (size_t)plan->bands;
+    bx_complex *columns = bx_transpose_input_fetch_columns(t);
+    /* divided, not multiplied by an inverse that is itself rounded: a loop would show it */
+    for (size_t i = 0; i < count; i++) {
+        bx_complex normal = CMPLX(creal(columns[i]) / points, cimag(columns[i]) / points);
+        columns[i] = bx_transpose_input_times(normal, factor);
+    }
+}
+
 static void prepare(void *state, size_t index, size_t point)
 {
     bx_transpose_state *t = state;
@@ -382,7 +397,6 @@ static void prepare(void *state, size_t index, size_t point)
         return;
     }
     bx_complex factor = bx_transpose_input_phase(t->steps + 1) / bx_transpose_input_phase(t->steps);
-    size_t count = (size_t)plan->my_columns * (size_t)t->geometry->nz;
     t->steps++;
     for (int slot = 0;
          options.transpose_only && slot < bx_transform_slots(bx_transpose_methods[index]); slot++) {
@@ -393,15 +407,8 @@ static void prepare(void *state, size_t index, size_t point)
                 *element = bx_transpose_input_times(*element, factor);
             }
     }
+    if (!options.transpose_only) normalise_columns(t, factor);
     bx_comm_buffers_bring();
-    if (options.transpose_only) return;
-    /* divided, not multiplied by an inverse that is itself rounded: a loop would show it */
-    double points = (double)bx_geometry_points(t->geometry);
-    bx_complex *columns = bx_plan_columns(plan, 0);
-    for (size_t i = 0; i < count * (size_t)plan->bands; i++) {
-        bx_complex normal = CMPLX(creal(columns[i]) / points, cimag(columns[i]) / points);
-        columns[i] = bx_transpose_input_times(normal, factor);
-    }
 }
 
 static void step(void *state, size_t index, size_t point)

@@ -369,7 +369,7 @@ void bx_plan_free(bx_plan *plan)
     fftw_free(plan->column_stage);
     bx_plan_buffer_free(plan->columns);
     bx_plan_buffer_free(plan->planes);
-    bx_plan_free_indices(plan);
+    bx_plan_free_device(plan);
     bx_lengths *l = &plan->lengths;
     BX_FREE(l->half_length, l->half_at, l->plane_length, l->plane_at);
     BX_FREE(plan->row_at, plan->row_left, plan->plane_point, plan->plane_batch);

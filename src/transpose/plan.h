@@ -80,12 +80,12 @@ typedef struct bx_plan {
      * through the node-aggregated methods' exchange, too; blocks are packed on both
      * sides, by p2p while messages travel.  Set before a method is created. */
     bool published;
-    /* What is exchanged lies in memory of a device, and no FFT is made; MPI is given a copy of it
-     * on the host. */
+    /* Fields lie in memory of a device; MPI is given a copy of them on the host. */
     bool copied, staged;
     const bx_plan_copies *copies;
-    bx_plan_index **indices; /* a list */
-    struct bx_plan *inner;   /* of the second exchange; NULL: there is none */
+    bx_plan_index **indices;                        /* a list */
+    struct bx_device_fft *columns_fft, *planes_fft; /* on a device, of a band; NULL: none */
+    struct bx_plan *inner; /* of the second exchange; NULL: there is none */
     int my_columns, my_planes;
     int plane_group;        /* planes that are packed or unpacked at a time, while in cache */
     size_t plane_size;      /* plane_nx * plane_ny */
@@ -97,10 +97,10 @@ typedef struct bx_plan {
     /* x that have columns: a sphere has them at both ends of a row, and only those are transformed
      * along y. */
     int x_first[BX_X_RUNS], x_length[BX_X_RUNS], x_runs;
-    /* For each thread: a group of planes before the forward and one after the inverse transform
-     * (where no column arrives the first stays zero for ever), a plane transformed along y (zero
-     * where x has no columns), one in real space, and a group of columns, [length][BX_GROUP].  With
-     * `inner`, only the last. */
+    /* For each thread, of the host: a group of planes before the forward and one after the inverse
+     * transform (where no column arrives the first stays zero for ever), a plane transformed along
+     * y (zero where x has no columns), one in real space, and a group of columns,
+     * [length][BX_GROUP].  With `inner`, only the last. */
     bx_complex *plane_stage[2], *plane_between, *plane_work, *column_stage; /* [bx_direction] */
     fftw_plan fft_group[2], fft_rest[2]; /* [bx_direction] a group of columns, and the last */
     /* [bx_direction] a plane: along y from or to the stage, along x from between, back within a
@@ -266,7 +266,18 @@ void bx_plan_buffer_free(bx_complex *buffer);
 void bx_plan_move_columns(const bx_plan *plan, bx_direction way, bx_complex *columns, bx_rows half);
 /* Copies what is exchanged of a half-transformed field from the device forward; inverse, to it. */
 void bx_plan_stage_half(const bx_plan *plan, bx_direction way, bx_rows half);
-void bx_plan_free_indices(bx_plan *plan);
+/* Transforms in place what a plan's columns_fft or planes_fft is for, columns [my_columns][length]
+ * or all planes of a slot: neither library promises to keep what it reads. */
+void bx_plan_fft_on_device(const struct bx_device_fft *fft, bx_direction way, bx_complex *field);
+/* Zeroes the planes of a slot, which are then zero where no column arrives. */
+void bx_plan_clear_planes(const bx_plan *plan, bx_complex *planes);
+/* Plans these FFTs, or refuses with BX_USAGE where there is no library of them, or it refuses a
+ * plan.  Returns as bx_run_agree.  Collective over the run. */
+int bx_plan_create_device_ffts(bx_plan *plan);
+/* Bytes of the work areas of these plans on a device, at most as much as is transformed. */
+double bx_plan_device_ffts_bytes(const bx_geometry *g, int rank);
+/* Frees what a plan has on a device. */
+void bx_plan_free_device(bx_plan *plan);
 
 /* Rounds elements up to whole pages, so that no two ranks write one page. */
 size_t bx_plan_paged(size_t elements);

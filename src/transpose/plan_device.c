@@ -49,8 +49,11 @@ static const bx_plan_index *keep_index(const bx_plan *plan, const void *key, int
     return index;
 }
 
-void bx_plan_free_indices(bx_plan *plan)
+void bx_plan_free_device(bx_plan *plan)
 {
+    if (!plan->copied) return;
+    bx_device_get()->release_fft(plan->columns_fft);
+    bx_device_get()->release_fft(plan->planes_fft);
     while (*plan->indices) {
         bx_plan_index *index = *plan->indices;
         *plan->indices = index->next;
@@ -83,45 +86,46 @@ static const bx_plan_index *places(const bx_plan *plan, int peer)
     return keep_index(plan, NULL, peer, at, count);
 }
 
-/* All planes are one part.  What MPI exchanges is staged, if it is to be. */
-static void move_block(const bx_plan *plan, const bx_plane_part *part, const bx_plan_index *index,
-                       bx_complex *block, bool staged)
+/* Copies `count` elements of another buffer to all planes forward, inverse: back; `staged`: bytes
+ * of it that MPI exchanges on the host. */
+static void move(const bx_plane_part *part, const int *place, bx_complex *other,
+                 const int *other_place, size_t count, size_t staged)
 {
-    size_t bytes = index->count * sizeof *block;
-    if (index->count == 0) return;
+    if (count == 0) return;
     if (part->way == BX_FORWARD) {
-        if (staged) bx_comm_buffer_stage_in(bx_comm_buffers_find(block), block, bytes);
-        bx_comm_buffers_move(part->planes, index->at, block, NULL, index->count,
-                             sizeof(bx_complex));
+        bx_comm_buffer_stage_in(bx_comm_buffers_find(other), other, staged);
+        bx_comm_buffers_move(part->planes, place, other, other_place, count, sizeof *other);
     } else {
-        bx_comm_buffers_move(block, NULL, part->planes, index->at, index->count,
-                             sizeof(bx_complex));
-        if (staged) bx_comm_buffer_stage_out(bx_comm_buffers_find(block), block, bytes);
+        bx_comm_buffers_move(other, other_place, part->planes, place, count, sizeof *other);
+        bx_comm_buffer_stage_out(bx_comm_buffers_find(other), other, staged);
     }
+}
+
+static void move_blocks(const bx_plan *plan, const bx_plane_part *part, int peer,
+                        bx_complex *blocks, bool exchanged)
+{
+    const bx_plan_index *index = places(plan, peer);
+    size_t staged = plan->staged && exchanged ? index->count * sizeof *blocks : 0;
+    move(part, index->at, blocks, NULL, index->count, staged);
 }
 
 static void repack(const bx_plan *plan, const bx_plane_part *part, int peer, bx_complex *block)
 {
     bool own =
         peer == plan->rank && block == bx_plan_half_block(plan, part->way, part->slot, peer, peer);
-    move_block(plan, part, places(plan, peer), block, plan->staged && !own);
+    move_blocks(plan, part, peer, block, !own);
 }
 
 static void repack_others(const bx_plan *plan, const bx_plane_part *part, bx_complex *buffer)
 {
-    move_block(plan, part, places(plan, EVERYONE), buffer, plan->staged);
+    move_blocks(plan, part, EVERYONE, buffer, true);
 }
 
 static void copy_others(const bx_plan *plan, const bx_plane_part *part, bx_complex *planes)
 {
     const bx_plan_index *index = places(plan, EVERYONE);
-    bx_complex *to = part->way == BX_FORWARD ? part->planes : planes,
-               *from = part->way == BX_FORWARD ? planes : part->planes;
-    size_t bytes = (size_t)plan->my_planes * plan->plane_size * sizeof *planes;
-    bx_comm_buffer *buffer = bx_comm_buffers_find(planes);
-    if (plan->staged && part->way == BX_FORWARD) bx_comm_buffer_stage_in(buffer, planes, bytes);
-    bx_comm_buffers_move(to, index->at, from, index->at, index->count, sizeof(bx_complex));
-    if (plan->staged && part->way == BX_INVERSE) bx_comm_buffer_stage_out(buffer, planes, bytes);
+    size_t whole = (size_t)plan->my_planes * plan->plane_size * sizeof *planes;
+    move(part, index->at, planes, index->at, index->count, plan->staged ? whole : 0);
 }
 
 const bx_plan_copies bx_plan_on_device = {repack, repack_others, copy_others};
@@ -165,4 +169,48 @@ void bx_plan_stage_half(const bx_plan *plan, bx_direction way, bx_rows half)
         bx_comm_buffer_stage_in(buffer, half.base, before * sizeof *own);
         bx_comm_buffer_stage_in(buffer, own + staying, after * sizeof *own);
     }
+}
+
+/* ---- FFTs ---- */
+
+double bx_plan_device_ffts_bytes(const bx_geometry *g, int rank)
+{
+    size_t elements = 0;
+    for (; g; g = g->inner)
+        elements +=
+            bx_plan_column_elements(g, rank) + (g->inner ? 0 : bx_plan_plane_elements(g, rank));
+    return (double)(elements * sizeof(bx_complex));
+}
+
+/* Of one point a transform is the point itself, and libraries need not have it. */
+static bool create_fft(bx_device_fft **fft, int ny, int nx, int batch, char *why, size_t size)
+{
+    if (batch == 0 || (ny == 1 && nx == 1)) return true;
+    *fft = bx_device_get()->plan_fft(ny, nx, batch, why, size);
+    return *fft;
+}
+
+int bx_plan_create_device_ffts(bx_plan *plan)
+{
+    char why[320];
+    bool can = bx_device_get()->open_fft(why, sizeof why);
+    for (bx_plan *p = plan; can && p; p = p->inner) {
+        const bx_geometry *g = p->geometry;
+        can = create_fft(&p->columns_fft, 1, g->length, p->my_columns, why, sizeof why) &&
+              (p->inner ||
+               create_fft(&p->planes_fft, g->plane_ny, g->plane_nx, p->my_planes, why, sizeof why));
+    }
+    return bx_comm_buffers_require(plan->run, can, why);
+}
+
+void bx_plan_fft_on_device(const bx_device_fft *fft, bx_direction way, bx_complex *field)
+{
+    int sign = way == BX_FORWARD ? -1 : 1;
+    if (fft) bx_device_get()->fft(fft, bx_comm_buffers_device(field), sign);
+}
+
+void bx_plan_clear_planes(const bx_plan *plan, bx_complex *planes)
+{
+    size_t elements = (size_t)plan->my_planes * plan->plane_size;
+    bx_device_get()->fill(bx_comm_buffers_device(planes), 0, elements * sizeof *planes);
 }

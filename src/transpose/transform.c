@@ -93,6 +93,13 @@ static void lap(const job *j, size_t phase)
     if (thread_number() == 0) bx_run_lap(j->plan->run, phase);
 }
 
+/* After what is computed or copied, which on a device is done then. */
+static void lap_done(const job *j, size_t phase)
+{
+    if (j->plan->copied) bx_comm_buffers_sync();
+    lap(j, phase);
+}
+
 /* ---- columns: between their field and the half-transformed one ---- */
 
 bx_rows bx_transform_rows(const bx_plan *plan, const bx_transpose_method *method, void *self,
@@ -163,9 +170,12 @@ static void columns(const job *j, bx_direction way, int band, int slot)
 {
     bx_rows half = bx_transform_rows(j->plan, j->method, j->self, way, slot);
     if (j->plan->copied) {
-        bx_plan_move_columns(j->plan, way, bx_plan_columns(j->plan, band), half);
-        bx_comm_buffers_sync();
-        lap(j, BX_PHASE_FFT1D);
+        const struct bx_device_fft *fft = j->ffts ? j->plan->columns_fft : NULL;
+        bx_complex *field = bx_plan_columns(j->plan, band);
+        if (way == BX_FORWARD) bx_plan_fft_on_device(fft, way, field);
+        bx_plan_move_columns(j->plan, way, field, half);
+        if (way == BX_INVERSE) bx_plan_fft_on_device(fft, way, field);
+        lap_done(j, BX_PHASE_FFT1D);
         return;
     }
     bx_charge_fork();
@@ -214,7 +224,7 @@ static bx_plane_part group_from(const bx_plan *plan, bx_direction way, int slot,
 static void repack(const job *j, const bx_plane_part *part)
 {
     j->method->repack(j->self, part);
-    lap(j, part->way == BX_FORWARD ? BX_PHASE_UNPACK : BX_PHASE_PACK);
+    lap_done(j, part->way == BX_FORWARD ? BX_PHASE_UNPACK : BX_PHASE_PACK);
 }
 
 /* Not those that are the columns of a second exchange. */
@@ -225,19 +235,21 @@ static void planes_group(const job *j, bx_direction way, int slot, int first)
     bx_plan *plan = j->plan;
     bx_complex *field = bx_plan_planes(plan, way, slot) + (size_t)first * plan->plane_size;
     bx_plane_part part = group_from(plan, way, slot, first, field);
+    if (plan->copied && j->ffts && way == BX_FORWARD) bx_plan_clear_planes(plan, field);
     if (!fft_planes(j)) { /* copies alone are over too soon for a lap each */
         j->method->repack(j->self, &part);
         return;
     }
-    part.planes = stage_of(plan, way);
+    if (!plan->copied) part.planes = stage_of(plan, way);
     if (way == BX_FORWARD) repack(j, &part);
-    size_t elements = (size_t)(part.last - first) * plan->plane_size;
+    size_t elements = plan->copied ? 0 : (size_t)(part.last - first) * plan->plane_size;
+    if (plan->copied) bx_plan_fft_on_device(plan->planes_fft, way, field);
     for (size_t at = 0; at < elements; at += plan->plane_size)
         if (way == BX_FORWARD)
             stage_to_plane(plan, part.planes + at, field + at);
         else
             plane_to_stage(plan, field + at, part.planes + at);
-    lap(j, BX_PHASE_FFT2D);
+    lap_done(j, BX_PHASE_FFT2D);
     if (way == BX_INVERSE) repack(j, &part);
 }
 
@@ -248,8 +260,9 @@ static void planes(const job *j, bx_direction way, int slot)
     bx_charge_fork();
 #pragma omp parallel for schedule(static) if (share)
     for (int z = 0; z < plan->my_planes; z += plan->plane_group) planes_group(j, way, slot, z);
-    if (plan->copied) bx_comm_buffers_sync();
-    lap(j, fft_planes(j) ? BX_PHASE_FFT2D : way == BX_FORWARD ? BX_PHASE_UNPACK : BX_PHASE_PACK);
+    lap_done(j, fft_planes(j)       ? BX_PHASE_FFT2D
+                : way == BX_FORWARD ? BX_PHASE_UNPACK
+                                    : BX_PHASE_PACK);
 }
 
 static void multiply(const job *j, int z, bx_complex *plane)
@@ -387,7 +400,7 @@ static void exchange_forward(const chain *c, int n, int band, int slot)
 static void apply_in_real_space(const job *last, int slot)
 {
     finish(last, BX_FORWARD, slot);
-    if (last->ffts) {
+    if (last->ffts && !last->plan->copied) {
         planes_there_and_back(last, slot);
     } else {
         planes(last, BX_FORWARD, slot);

@@ -36,7 +36,7 @@ void bx_transform_bands(const bx_exchange *x, bool ffts);
 
 /* Applies a local operator to bands 0 .. count-1: transforms forward, multiplies by the real
  * `field` [my_planes][plane_ny][plane_nx] of the last plan (NULL: by 1), and transforms back,
- * unnormalised. */
+ * unnormalised.  For fields of the host. */
 void bx_transform_apply(const bx_exchange *x, int count, const double *field);
 
 /* Transforms one band in one direction: forward from its columns (without `ffts`, from the

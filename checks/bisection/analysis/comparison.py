@@ -28,9 +28,11 @@ from bisection.core.reasons.performance import (
     AfterChange,
     Inconclusive,
     JobsLost,
+    OtherReleases,
     SharedChange,
     SlowNode,
 )
+from bisection.core.releases import changes_between, release_of
 from bisection.core.thresholds import LIMITS
 from bisection.core.units import COUNTED
 from bisection.core.verdicts import COMPARED, Scope, Verdict
@@ -133,8 +135,8 @@ def compare(
         expected=expected,
         undecided=[*_undecided(rows, power)],
     )
-    excluded = filter(None, [left_out(before, after, aa)])
-    result.advice = [*_advice(result, context), *_of_nights(rows, power), *excluded]
+    others = filter(None, [left_out(before, after, aa), _of_releases([*before, *after, *aa])])
+    result.advice = [*_advice(result, context), *_of_nights(rows, power), *others]
     return result
 
 
@@ -175,6 +177,13 @@ def _advice(result: Comparison, context: Context) -> Iterator[Reason]:
         yield Text(f"no control: {nothing}, {told}")
     if count := len(context.noise):
         yield Text(f"{count} metrics moved by themselves, and are not judged: the A/A run")
+
+
+def _of_releases(sessions: Sequence[Session]) -> OtherReleases | None:
+    """Whether a change of a release among these may change verdicts; None if not."""
+    names = {release_of(session.facts) for session in sessions} - {""}
+    changes = changes_between(names)
+    return OtherReleases(releases=tuple(sorted(names)), changes=len(changes)) if changes else None
 
 
 def _undecided(rows: Sequence[Row], power: Power | None) -> Iterator[Undecided]:

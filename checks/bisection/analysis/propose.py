@@ -147,9 +147,13 @@ def _test(case: Case) -> tuple[str, ...]:
     return tuple(case[name] for name in names)
 
 
-def _name(case: Case, metric: str) -> str:
+def test_name(case: Case) -> str:
     check, _, _, *names = _test(case)
-    return " ".join(map(str, (check, *names, metric)))
+    return " ".join(map(str, (check, *names)))
+
+
+def _name(case: Case, metric: str) -> str:
+    return f"{test_name(case)} {metric}"
 
 
 def _samples(

@@ -1,7 +1,6 @@
 """Compares stored sessions, a group before and a group after a change."""
 
 import argparse
-import json
 from collections.abc import Sequence
 
 from bisection.analysis import budget
@@ -12,10 +11,10 @@ from bisection.core import paths
 from bisection.core.format import node_hours, number, number_from, part, printable, regex
 from bisection.core.thresholds import LIMITS
 from bisection.core.verdicts import BisectionError, Exit
-from bisection.judge import decision
 from bisection.judge.decision import FAIL_ON, OF_COMPARISON
 from bisection.report import plan
-from bisection.report.comparison_text import comparison_as_json, comparison_text
+from bisection.report.comparison_text import comparison_text
+from bisection.report.documents import ComparisonDocument, add_json, shown
 from bisection.store.database import Session, Store
 from bisection.store.selection import HELP, alike, sides_of
 from bisection.store.sync import opened
@@ -44,7 +43,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     spending = "print only the launches that detect most such changes (default: 10%%) within this "
     spending += "many node-hours per night, such as 20 or 8m, and the launches that are dropped"
     add("--budget", type=node_hours, metavar="NODE-HOURS", help=spending)
-    add("--json", metavar="FILE", help="write the whole comparison to a JSON file")
+    add_json(parser)
 
 
 def add_shared(parser: argparse.ArgumentParser) -> None:
@@ -83,11 +82,9 @@ def act(options: argparse.Namespace) -> Exit:
         options.parser.error("the following arguments are required: BEFORE, AFTER")
     with opened(paths.home()) as store:
         result, _ = compared(store, options)
-    print(printable(comparison_text(result)))
-    if options.json:
-        content = comparison_as_json(result, options.fail_on)
-        paths.write_whole(options.json, json.dumps(content, indent=1) + "\n")
-    return decision.of_comparison(result, options.fail_on)
+    document = ComparisonDocument.of(result, options.fail_on)
+    print(shown(options, document, comparison_text(result)))
+    return document.exit_code
 
 
 def planned(options: argparse.Namespace) -> Exit:

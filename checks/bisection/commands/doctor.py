@@ -17,6 +17,7 @@ from bisection.core import paths, reference_files
 from bisection.core.format import plural
 from bisection.core.reasons.base import Text
 from bisection.core.verdicts import Exit
+from bisection.report.documents import DoctorDocument, add_json, shown
 from bisection.report.words import defect_line
 from bisection.sites.lock_rules import lock_findings
 from bisection.sites.reference_rules import read, reference_defects
@@ -35,6 +36,7 @@ CODES = {
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     which = "examine only site-configs/NAME.py, or another file DIR/NAME.py, with its checks and "
     parser.add_argument("--system", metavar="NAME", help=f"{which}references")
+    add_json(parser)
 
 
 def act(options: argparse.Namespace) -> Exit:
@@ -66,8 +68,6 @@ def act(options: argparse.Namespace) -> Exit:
     for file in files:
         findings += reference_defects(file, sites.get(file.stem), recorded)
     findings = sorted(set(findings), key=lambda f: (f.is_note, f.path, f.line, f.text))
-    for finding in findings:
-        print(defect_line(finding))
     defects = [finding for finding in findings if not finding.is_note]
     counts = {
         "site file": len(sites),
@@ -75,9 +75,12 @@ def act(options: argparse.Namespace) -> Exit:
         "reference file": len(files),
         "test case": sum(test["places"] > 0 for site in sites.values() for test in site.tests),
     }
-    examined = ", ".join(plural(number, name) for name, number in counts.items())
-    if not defects:
-        print(f"doctor: no defects ({examined})")
-        return Exit.OK
-    print(f"doctor: {plural(len(defects), 'defect')} in {examined}")
-    return Exit.USAGE if any(defect.twice for defect in defects) else Exit.FAILED
+    examined = ", ".join(plural(count, name) for name, count in counts.items())
+    number = plural(len(defects), "defect")
+    end = f"{number} in {examined}" if defects else f"no defects ({examined})"
+    code = Exit.USAGE if any(defect.twice for defect in defects) else Exit.FAILED
+    document = DoctorDocument(
+        exit_code=code if defects else Exit.OK, defects=findings, examined=counts
+    )
+    print(shown(options, document, [*map(defect_line, findings), f"doctor: {end}"]))
+    return document.exit_code

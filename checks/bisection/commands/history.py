@@ -14,12 +14,13 @@ from bisection.analysis.histories import histories, usual
 from bisection.analysis.model import Event
 from bisection.analysis.night_tables import tables_of
 from bisection.core import paths
-from bisection.core.format import number_from, printable, regex
+from bisection.core.format import number_from, regex
 from bisection.core.thresholds import LIMITS
 from bisection.core.verdicts import BisectionError, Exit
 from bisection.judge import decision
 from bisection.judge.raised import note_raised
 from bisection.report.comparison_text import history_text
+from bisection.report.documents import HistoryDocument, HistoryEvent, add_json, shown, uuids
 from bisection.store.database import Store
 from bisection.store.marks import Mark
 from bisection.store.selection import HELP, left_out, select
@@ -39,12 +40,17 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("--false-alarms-per-year", **number, help=rate)
     add("--metrics", action="store_true", help="list the metrics of each event")
     add("-m", "--reason", metavar="TEXT", default="accepted", help="reason for --accept")
+    add_json(parser)
     marking = parser.add_mutually_exclusive_group()
     marking.add_argument("--accept", metavar="EVENT", help="accept the level since EVENT as normal")
     marking.add_argument("--revoke", metavar="EVENT", help="undo `--accept`")
 
 
 def act(options: argparse.Namespace) -> Exit:
+    if options.json and (options.accept or options.revoke):
+        raise BisectionError(
+            "--json: the history alone is printed as JSON, no --accept or --revoke"
+        )
     with opened(paths.home()) as store:
         chosen = select(options.sessions or "..", store)
         sessions, notes = (list(chosen), []) if options.sessions else usual(chosen)
@@ -58,9 +64,18 @@ def act(options: argparse.Namespace) -> Exit:
         note_raised(events, series, sessions, options.false_alarms_per_year)
         explain_points([p for event in events for p in event.points], sessions, store)
     notes += [*([str(excluded)] if (excluded := left_out(chosen)) else []), *more]
-    print(printable(history_text(events, series, len(sessions), notes, options.metrics)))
-    alarms = [event for event in events if event.alarm]
-    return decision.of_history(alarms, any(history.is_long for history in series))
+    alarms, too_short = [e for e in events if e.alarm], sum(not h.is_long for h in series)
+    document = HistoryDocument(
+        exit_code=decision.of_history(alarms, too_short < len(series)),
+        sessions=uuids(sessions),
+        metrics=len(series),
+        too_short=too_short,
+        events=[*map(HistoryEvent.of, events)],
+        notes=notes,
+    )
+    text = history_text(events, series, len(sessions), notes, options.metrics)
+    print(shown(options, document, text))
+    return document.exit_code
 
 
 def _accept(store: Store, events: Sequence[Event], name: str, reason: str) -> str:

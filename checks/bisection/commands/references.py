@@ -17,16 +17,24 @@ import difflib
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict
+from typing import Any
 
 from bisection.analysis import propose
 from bisection.core import paths, reference_files
-from bisection.core.format import at_least, plural, printable, some
+from bisection.core.format import at_least, plural, some
 from bisection.core.grouping import grouped
 from bisection.core.reasons.launches import span
 from bisection.core.reference_files import span_of
 from bisection.core.thresholds import LIMITS
 from bisection.core.units import COUNTED, KINDS
 from bisection.core.verdicts import BisectionError, Exit
+from bisection.report.documents import (
+    ProposedReference,
+    ReferencesDocument,
+    add_json,
+    shown,
+    uuids,
+)
 from bisection.report.lines import wrapped
 from bisection.report.words import defect_line, group
 from bisection.sites.reference_edit import EditableReferences
@@ -44,7 +52,8 @@ CODES = {
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     actions = parser.add_subparsers(dest="action", required=True, metavar="ACTION")
-    add = actions.add_parser("propose", help="make references from stored sessions").add_argument
+    propose_parser = actions.add_parser("propose", help="make references from stored sessions")
+    add = propose_parser.add_argument
     add("--sessions", default="..", metavar="SESSIONS", help=f"{HELP}; default: all")
     least = f"sessions needed for a reference; default: {LIMITS.reference_sessions}"
     few = at_least(3)  # of two, the spread is not known
@@ -56,6 +65,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("--widen", action="store_true", help="also change limits that become wider")
     add("--write", action="store_true", help="write the changes to the file")
     add("--system", default="localhost", metavar="NAME", help="default: localhost")
+    add_json(propose_parser)
 
 
 def _reasons(text: str) -> tuple[str, ...]:
@@ -80,35 +90,84 @@ def act(options: argparse.Namespace) -> Exit:
         header = propose.HEADER.format(system=site.name, made_by=propose.MADE_BY)
         file = EditableReferences(target, header)
         with opened(paths.home()) as store:
-            sessions, notes = _used(store, site, options)
+            sessions, left_out, notes = _used(store, site, options)
             proposal = propose.propose(store, sessions, site, kinds, options.least)
         changed = propose.amend(proposal, file, site, options.widen)
     except ValueError as error:
         raise BisectionError(str(error)) from None
     notes += _notes(proposal, options.least)
-    if not proposal.entries:
-        print("\n".join(wrapped(*notes, "no reference to propose")))
-        return Exit.NOT_MEASURED
     new = file.text() if changed else file.before
-    shown, texts = paths.shown(target), (file.before.splitlines(), new.splitlines())
-    diff = difflib.unified_diff(*texts, shown, "proposed", lineterm="")
-    print(printable([*diff, *wrapped(*notes)]))
-    if changed and not options.write:
-        print(f"not written: --write changes {shown}")
-        return Exit.FAILED
-    if changed:
+    if changed and options.write:
         target.parent.mkdir(parents=True, exist_ok=True)
         paths.write_whole(target, new)
-    left = len(proposal.shared) + len(proposal.wider) + len(proposal.kept)
-    unchanged = f"unchanged, {plural(left, 'entry', 'entries')} above" if left else ""
-    print(f"{shown}: {'written' if changed else unchanged or 'as proposed already'}")
-    if proposal.shared and not changed:
+    document = ReferencesDocument(
+        exit_code=_exit_code(proposal, changed, options.write),
+        system=site.name,
+        file=paths.shown(target),
+        changes=changed,
+        written=changed and options.write,
+        entries=_listed(proposal.entries),
+        too_wide=_listed(proposal.wide),
+        too_few=_listed(proposal.few),
+        not_widened=_staying(proposal.wider),
+        kept=_staying(proposal.kept),
+        not_changed={" / ".join(place): tests for place, tests in proposal.shared},
+        not_measured=[propose.test_name(case) for case in proposal.unmeasured],
+        used=uuids(sessions),
+        left_out={reason.value: uuids(group) for reason, group in left_out.items()},
+        notes=notes,
+    )
+    print(shown(options, document, _text(document, file.before, new)))
+    return document.exit_code
+
+
+def _exit_code(proposal: propose.Proposal, changed: bool, writes: bool) -> Exit:
+    if not proposal.entries or (proposal.shared and not changed):
         return Exit.NOT_MEASURED
-    return Exit.FAILED if proposal.wider else Exit.OK
+    return Exit.FAILED if proposal.wider or (changed and not writes) else Exit.OK
 
 
-def _used(store: Store, site: Site, options: argparse.Namespace) -> tuple[list[Session], list[str]]:
-    """The sessions to make references from, and lines on which they are and which are not used."""
+def _text(document: ReferencesDocument, before: str, after: str) -> Iterable[str]:
+    """The proposal as lines of text: the changes of the file, the notes, what became of it."""
+    if not document.entries:
+        return wrapped(*document.notes, "no reference to propose")
+    texts = before.splitlines(), after.splitlines()
+    diff = difflib.unified_diff(*texts, document.file, "proposed", lineterm="")
+    left = len(document.not_changed) + len(document.not_widened) + len(document.kept)
+    unchanged = f"unchanged, {plural(left, 'entry', 'entries')} above" if left else ""
+    end = f"{document.file}: {unchanged or 'as proposed already'}"
+    if document.changes:
+        written = f"{document.file}: written"
+        end = written if document.written else f"not written: --write changes {document.file}"
+    return [*diff, *wrapped(*document.notes), end]
+
+
+def _listed(entries: Iterable[propose.Entry]) -> list[ProposedReference]:
+    return [_entry(entry) for entry in entries]
+
+
+def _staying(pairs: Iterable[tuple[propose.Entry, Sequence[Any]]]) -> list[ProposedReference]:
+    return [_entry(entry, [*present]) for entry, present in pairs]
+
+
+def _entry(entry: propose.Entry, present: Sequence[Any] | None = None) -> ProposedReference:
+    case, names = entry.case, ("environ", "check", "geometry", "case", "method")
+    return ProposedReference(
+        partition=case["$partition"],
+        **{name: case["$environ" if name == "environ" else name] for name in names},
+        metric=entry.metric,
+        unit=entry.unit,
+        bounds=entry.bounds,
+        spread=entry.sigma,
+        sessions=uuids(entry.nights),
+        present=present,
+    )
+
+
+def _used(
+    store: Store, site: Site, options: argparse.Namespace
+) -> tuple[list[Session], dict[LeftOutAs, list[Session]], list[str]]:
+    """The sessions to make references from, the others by reason, and lines on both."""
     asked = select(options.sessions, store, excluded_too=True)
     words = options.sessions.split(",")
     used, left_out = propose.usable(store, asked, site, options.also, tags=words)
@@ -119,12 +178,13 @@ def _used(store: Store, site: Site, options: argparse.Namespace) -> tuple[list[S
         counts = (f"{text} ({plural(count, 'session')})" for text, count in texts.items())
         notes.append(f"mixed: {name}: {'; '.join(counts)}")
     if differing and not options.mix:
-        print("\n".join(wrapped(*notes)))
+        if not options.json:
+            print("\n".join(wrapped(*notes)))
         raise BisectionError(
             f"the sessions differ in {', '.join(differing)}: choose by --sessions, exclude some "
             "(`bisection sessions exclude`), or allow it by --mix"
         )
-    return used, notes
+    return used, left_out, notes
 
 
 def _counted(left_out: Mapping[LeftOutAs, Sequence[Session]]) -> str:

@@ -75,6 +75,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     text += "partitions' nodes; default: 2,5%%"
     form, usual = "NODES[,PERCENT%]", Most(2, 5.0)
     add("--act", dest="most", nargs="?", type=Most.parsed, const=usual, metavar=form, help=text)
+    text = "send the verdict there, in place of the site file's `notify`; may be given again; "
+    text += "TEMPLATE: a JSON file, or chat"
+    add("--notify", action="append", default=[], metavar="[TEMPLATE=]URL", help=text)
     text = "print every test with its metrics and limits"
     add("--verbose", action="store_true", help=text)
 
@@ -109,6 +112,7 @@ def act(options: argparse.Namespace) -> Exit:
         reservation=options.reservation,
         on_suspect=options.on_suspect,
         acts=options.most,
+        notify=tuple(options.notify),
     )
     verdict, about = run_night(order)
     text = verdict_text.text(verdict, options.verbose)

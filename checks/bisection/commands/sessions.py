@@ -13,8 +13,9 @@ NAME= removes it; tagged sessions make no references. `forget` removes sessions 
 import argparse
 
 from bisection.core import paths
-from bisection.core.verdicts import Exit
-from bisection.report.session_list import listed, noted, restored
+from bisection.core.verdicts import BisectionError, Exit
+from bisection.report.documents import add_json, shown
+from bisection.report.session_list import list_text, listed, noted, restored
 from bisection.runs.command import tag
 from bisection.store.notes import mark, restore
 from bisection.store.selection import HELP, select
@@ -22,10 +23,11 @@ from bisection.store.sync import opened
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.set_defaults(sessions=[], json=False, text="")
+    parser.set_defaults(sessions=[], text="")
+    add_json(parser)
     actions = parser.add_subparsers(dest="action", metavar="ACTION")
     listing = actions.add_parser("list", help="print sessions (the default)")
-    listing.add_argument("--json", action="store_true", help="print JSON, with all facts")
+    add_json(listing, default=argparse.SUPPRESS)  # before `list` it holds, too
     tagging = actions.add_parser("tag", help="tag sessions")
     tagging.add_argument("text", metavar="NAME=VALUE", type=tag, help="NAME= removes the tag")
     excluding = actions.add_parser("exclude", help="leave sessions out of all analyses")
@@ -47,13 +49,16 @@ def _text(text: str) -> str:
 
 
 def act(options: argparse.Namespace) -> Exit:
+    if options.json and options.action not in (None, "list"):
+        raise BisectionError(f"--json: only the list is printed as JSON, not `{options.action}`")
     with opened(paths.home()) as store:
         words = ",".join(options.sessions)
         if options.action == "restore":
             lines = [*restored(restore(store, options.sessions))]
         elif options.action in (None, "list"):
             named = select(words, store, excluded_too=True) if words else store.sessions()
-            lines = listed(store, named, options.json)
+            document = listed(store, named)
+            lines = [shown(options, document, list_text(document))]
         else:
             chosen = select(words, store, excluded_too=True)
             mark(store, chosen, options.action, options.text)

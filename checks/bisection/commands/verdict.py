@@ -10,9 +10,10 @@ from typing import Any
 
 from bisection.core import paths
 from bisection.core.verdicts import BisectionError, Exit, NotMeasured
-from bisection.judge import decision, rule
+from bisection.judge import rule
 from bisection.judge.hosts import with_slow_hosts
 from bisection.report import verdict_text
+from bisection.report.documents import VerdictDocument, add_json, shown
 from bisection.runs import reframe_report
 from bisection.runs.run_verdict import RunVerdict
 from bisection.store.sample_file import SPOOLED, verdict_in
@@ -26,13 +27,15 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("folder", nargs="?", default=latest, help=which)
     every = "print every test with its metrics and limits"
     parser.add_argument("--verbose", action="store_true", help=every)
+    add_json(parser)
 
 
 def act(options: argparse.Namespace) -> Exit:
     verdict = read(Path(options.folder))
     lines = [*verdict_text.text(verdict, options.verbose), *verdict_text.next_step(verdict)]
-    print("\n".join(lines))
-    return decision.of_run(verdict)
+    document = VerdictDocument.of(verdict)
+    print(shown(options, document, lines))
+    return document.exit_code
 
 
 def _kept(folder: Path) -> dict[str, Any]:

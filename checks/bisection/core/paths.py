@@ -4,7 +4,7 @@ import contextlib
 import errno
 import os
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -96,12 +96,20 @@ def write_whole(path: Path | str, parts: str | Iterable[str]) -> Path:
     Raises:
         OSError: the file cannot be written, or is no file; the old one is untouched.
     """
+    with replacing(path) as temporary, open(temporary, "w", encoding="utf-8", newline="\n") as file:
+        file.writelines([parts] if isinstance(parts, str) else parts)
+    return Path(path)
+
+
+@contextlib.contextmanager
+def replacing(path: Path | str) -> Iterator[Path]:
+    """A path beside `path`, for a file that takes its place once it is written; OSError as of
+    write_whole."""
     path = regular(path)
     temporary = path.with_name(f".{path.name}.{os.getpid()}")
     try:
-        with open(temporary, "w", encoding="utf-8", newline="\n") as file:
-            file.writelines([parts] if isinstance(parts, str) else parts)
-            file.flush()
+        yield temporary
+        with open(temporary, "rb") as file:
             os.fsync(file.fileno())
         os.replace(temporary, path)
     except BaseException as error:
@@ -110,4 +118,3 @@ def write_whole(path: Path | str, parts: str | Iterable[str]) -> Path:
         with contextlib.suppress(OSError):
             temporary.unlink()
         raise
-    return path

@@ -131,7 +131,8 @@ def _devices(groups: Sequence[Mapping[str, Any]]) -> dict[str, str]:
     for group in groups:
         clock = f" {group['clock'] / 1e9:g} GHz" if group.get("clock") else ""
         software = f"{group['library']} {group['runtime']}, driver {group['driver']}"
-        kinds.append(f"{group['name']}{clock}, {software}")
+        ffts = f", {group['ffts']}" if group.get("ffts") else ""
+        kinds.append(f"{group['name']}{clock}, {software}{ffts}")
         for rank in group["ranks"]:
             near = f" NUMA {rank['numa']}" if rank.get("numa") is not None else ""
             near += f" near {rank['adapter']}" if rank.get("adapter") else ""

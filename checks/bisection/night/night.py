@@ -28,6 +28,7 @@ from bisection.judge.retest import Reruns
 from bisection.night import actions
 from bisection.night.campaign import begun, measure_all
 from bisection.night.measure import measure, request_of_reruns, request_of_retest
+from bisection.night.notify import Endpoint, send
 from bisection.night.prepare import (
     Order,
     choose_nodes,
@@ -112,6 +113,7 @@ def run_night(order: Order) -> tuple[RunVerdict, Sequence[str]]:
     measure_alone()
     began = time.time()
     request, site, partitions = prepare(order)
+    endpoints = [*map(Endpoint.parsed, order.notify or of_site(partitions, "notify"))]
     used = [schedulers.of(name) for name in sorted({part["scheduler"] for part in partitions})]
     look_at_machine(site, partitions, used, order.wait)
     request.is_local = all(scheduler.is_local for scheduler in used)
@@ -135,7 +137,29 @@ def run_night(order: Order) -> tuple[RunVerdict, Sequence[str]]:
     if request.deadline:  # nothing fits into the last second
         budget = min(budget, max(request.until - time.time(), 1.0))
     lines = conclude(night, budget, against, partitions)
-    return night.verdict, [*lines, *acted(night, order, partitions)]
+    lines += [*acted(night, order, partitions), *notified(night, endpoints)]
+    return night.verdict, lines
+
+
+def of_site(partitions: Partitions, name: str) -> list[str]:
+    """The values of a word of the site file, each once; one or a list of them per partition."""
+    values = (part["extras"].get(name) or [] for part in partitions)
+    lists = ([value] if isinstance(value, str) else value for value in values)
+    return [*dict.fromkeys(value for each in lists for value in each)]
+
+
+def notified(night: Night, endpoints: Sequence[Endpoint]) -> list[str]:
+    """Sends the verdict to the site's endpoints; returns lines on them. No failure of it counts."""
+    run, lines = night.verdict, []
+    bare = Report("", time.time(), run=run, of_run=True, folder=night.results)
+    try:
+        for line in send(night.report or bare, run, endpoints, paths.home()) if endpoints else ():
+            lines.append(line)
+    except Exception as error:  # a defect here must not lose the night's verdict
+        if not isinstance(error, OSError | BisectionError):
+            traceback.print_exc()
+        lines.append(f"notify: {error}")
+    return wrapped(*lines)
 
 
 def name_jobs(request: Request, used: Sequence[Scheduler], results: Path) -> None:
@@ -168,8 +192,8 @@ def run_campaign(
 
 def acted(night: Night, order: Order, partitions: Partitions) -> list[str]:
     """Calls the site's command for bad nodes; returns lines on it. No failure of it counts."""
-    commands = (part["extras"].get("on_suspect", "") for part in partitions)
-    command = next(filter(None, commands), "") if order.on_suspect is None else order.on_suspect
+    usual = next(iter(of_site(partitions, "on_suspect")), "")
+    command = usual if order.on_suspect is None else order.on_suspect
     if not command or not night.report:
         return []
     lines = []

@@ -61,6 +61,7 @@ class Order:
     reservation: str = ""  # of all jobs; "": that of the site file
     on_suspect: str | None = None  # a command for bad nodes; None: that of the site file
     acts: Most | None = None  # how many nodes it may be called for; None: it is only printed
+    notify: tuple[str, ...] = ()  # [TEMPLATE=]URL; none: those of the site file
 
 
 def prepare(order: Order) -> tuple[Request, Path, before_run.Partitions]:

@@ -1,24 +1,23 @@
 """Comparisons and histories as text."""
 
 from collections import Counter
-from collections.abc import Collection, Sequence
-from typing import Any
+from collections.abc import Sequence
 
 from bisection.analysis.histories import History
 from bisection.analysis.model import Comparison, Event, Row
 from bisection.analysis.outlying import FEW_SAMPLES, slower
-from bisection.core import thresholds
 from bisection.core.format import amount, plural
 from bisection.core.grouping import grouped
-from bisection.core.reasons.base import as_data, clause
-from bisection.core.reasons.performance import Excluded
+from bisection.core.reasons.base import clause
+from bisection.core.reasons.performance import Excluded, OtherReleases
 from bisection.core.thresholds import LIMITS
 from bisection.core.verdicts import COMPARED, Against, Scope, Verdict
-from bisection.judge import alarms, decision
+from bisection.judge import alarms
 from bisection.report import verdict_text, words
 from bisection.report.lines import commanded, wrapped
 from bisection.report.text_tables import lines_of, noted
 
+BESIDE = (Excluded, OtherReleases)  # advice that a run has, too
 MOST = 30  # rows of a verdict that are listed one by one
 LISTED = [v for v in COMPARED if v not in (Verdict.INCONCLUSIVE, Verdict.UNCHANGED)]
 
@@ -67,7 +66,7 @@ def against_earlier(result: Comparison) -> list[str]:
     if any(row.scope == Scope.SESSIONS for row in result.rows):  # by the jobs of --reruns
         text = words.sentence(result)
     lines = [f"compared with {earlier}: {text}"]
-    lines += [f"note: {advice}" for advice in result.advice if isinstance(advice, Excluded)]
+    lines += [f"note: {advice}" for advice in result.advice if isinstance(advice, BESIDE)]
     return lines + ([f"unsafe: {words.unsafe(result)}"] if result.unsafe else [])
 
 
@@ -127,29 +126,6 @@ def _upgrade(result: Comparison) -> list[str]:
     lines = wrapped(f"{text}{software and ', with '}{software}:")
     table = noted(rows, UPGRADE, lambda row: clause(row.explained), MOST)
     return lines + [f"  {line}" for line in table]
-
-
-def comparison_as_json(
-    comparison: Comparison, fail_on: Collection[str] = decision.FAIL_ON
-) -> dict[str, Any]:
-    """A comparison as JSON has it, its reasons as codes with values and in words; `fail_on`: what
-    of it is a failure."""
-    fields = as_data(comparison)
-    reasons = {name: getattr(comparison, name) for name in ("findings", "advice", "unsafe")}
-    for row, cells in zip(comparison.rows, fields["rows"], strict=True):
-        cells["why"] = words.why(row)
-    for suspect, cells in zip(comparison.suspects, fields["suspects"], strict=True):
-        cells["why"] = str(suspect)
-    return fields | {
-        "limits": thresholds.VALUES,
-        "sentence": words.sentence(comparison),
-        "fail_on": list(fail_on),
-        "exit_code": decision.of_comparison(comparison, fail_on),
-        "rerun": words.rerun_of(comparison),
-        "advice": list(map(str, comparison.advice)),
-        "unsafe": words.unsafe(comparison),
-        "reasons": {name: [r.as_dict() for r in listed] for name, listed in reasons.items()},
-    }
 
 
 # ---- histories ----

@@ -13,6 +13,7 @@ from bisection.report.text_tables import POINTS, TextTable, listing
 from bisection.runs.run_verdict import RunVerdict
 
 TIME = re.compile(r"time(_\d+[KM]?i?B)?")
+TIMES = {"congestion": re.compile("quiet()")}  # the time of a step is that of its windows
 LEAD = (
     "The same ranks with buffers in memory of the host; in a GPU's, with copies to and from the "
     "host (staged); in a GPU's, which MPI is given (device). Above 1, device is faster than staged."
@@ -47,7 +48,7 @@ def trios(run: RunVerdict | None) -> list[Trio]:
         words = (name, case.case, case.method, case.place if len(places) > 1 else "")
         test = " ".join(filter(None, words))
         for metric in case.metrics:
-            if (match := TIME.fullmatch(metric.name)) and metric.value > 0:
+            if (match := TIMES.get(name, TIME).fullmatch(metric.name)) and metric.value > 0:
                 point = (match[1] or "").removeprefix("_")
                 times_of.setdefault((test, point), {})[buffers] = metric.value
     return [Trio(*key, seconds) for key, seconds in times_of.items()]

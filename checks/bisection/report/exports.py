@@ -1,11 +1,11 @@
-"""The report as Markdown, JUnit, Prometheus, and a list of bad nodes; the verdict as JSON."""
+"""The report as Markdown, JUnit, Prometheus, and a list of bad nodes."""
 
+import math
 import re
 import statistics
 import xml.etree.ElementTree as ET
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict
 from typing import Any, NamedTuple
 
 from bisection.analysis.model import Event, Row
@@ -14,7 +14,7 @@ from bisection.core.format import amount, finite, interval, plain, short, times,
 from bisection.core.grouping import grouped
 from bisection.core.identity import IDENTITY, TestId
 from bisection.core.reasons import ADAPTER_FAULTS, MACHINE_FAULTS, REPORTED
-from bisection.core.reasons.base import as_data, clause
+from bisection.core.reasons.base import clause
 from bisection.core.reasons.launches import Blocked, LaunchFault, Misplaced, NodeFail
 from bisection.core.reasons.performance import SlowNode, WorseSince
 from bisection.core.topology import expanded
@@ -27,7 +27,6 @@ from bisection.report import words
 from bisection.report.report_data import STATES, Report, headline
 from bisection.report.sections import PURPOSE, opening, sections
 from bisection.report.text_tables import TextTable, case_name
-from bisection.report.verdict_text import sentence
 from bisection.runs.run_verdict import RunVerdict, TestResult
 
 LABELS = (*IDENTITY, "metric")
@@ -205,21 +204,17 @@ def _counts(entries: list[JunitTest]) -> dict[str, str]:
 RUN_VERDICTS = [verdict for verdict in Verdict if verdict not in COMPARED] + [Verdict.NOT_MEASURED]
 HELP = {
     "exit_code": "Exit code of the run or the comparison",
+    "run_timestamp": "Unix time of the start of the run",
+    "bad_node": "1 for a node that results accuse by name",
     "tests": "Tests of the run",
     "metrics": "Metrics compared",
     "slower_metrics": "Metrics slower than in all earlier sessions, confirmed by a retest or not",
     "alarms": "Events of the history since which metrics are worse, and that nobody accepted",
     "alarm_metrics": "Metrics worse since a session, of an alarm of the history",
     "alarm_start_timestamp": "Unix time of the session since which metrics are worse",
-    "measured": "Measured value, the median of the newest session's runs",
-    "reference": "Reference of the metric",
-    "lower_bound": "Lower limit of passing values",
-    "upper_bound": "Upper limit of passing values",
-    "earlier": "Median of the earlier sessions",
-    "change": "After over before, of values as measured",
-    "change_lower": "Lower end of the change's confidence interval",
-    "change_upper": "Upper end of the change's confidence interval",
-    "verdict": "1 for the verdict on the metric",
+    "measured": "Time of a step, or a metric that has limits: the median of the session's runs",
+    "allowance_used": "Part of the allowance: 0 at the better limit, 1 at the failing limit",
+    "change": "After over before, of metrics that got slower or faster, as measured",
 }
 # name, without `bisection_` and the unit; value; its unit, one of ours; labels, the same names for
 # every value of a gauge
@@ -250,10 +245,16 @@ def _samples(report: Report) -> Iterator[Sample]:
     judged, alarms = run.judged if run else [], [e for e in report.evidence.events if e.alarm]
     tests: list[TestId | Event] = [*judged, *rows, *alarms]
     places = dict.fromkeys((test.system, test.partition) for test in tests)
-    for here in places or [(run.request.system if run else "", "")]:
+    nowhere = (run.request.system if run else "", "")
+    system, partition = next(iter(places), nowhere)
+    for node in bad_nodes(report):  # whose partition is not known
+        partition = partition if len(places) == 1 else ""
+        yield "bad_node", 1, "", {"system": system, "partition": partition, "node": node}
+    for here in places or [nowhere]:
         place = dict(zip(("system", "partition"), here, strict=True))
         yield "exit_code", report.exit_code, "", place
         if run:
+            yield "run_timestamp", run.started or math.nan, "s", place
             counts = Counter(run.outcome(c) for c in judged if (c.system, c.partition) == here)
             for verdict in RUN_VERDICTS:
                 yield "tests", counts[verdict], "", {**place, "verdict": verdict}
@@ -274,20 +275,16 @@ def _samples(report: Report) -> Iterator[Sample]:
     measured = [case for case in judged if case.verdict != Verdict.NOT_MEASURED]
     pairs = [(case, metric) for case in measured for metric in case.metrics if finite(metric.value)]
     for key, members in grouped(pairs, lambda pair: (*pair[0].identity, pair[1].name)).items():
-        labels, (_, last) = dict(zip(LABELS, key, strict=True)), members[-1]
-        middle = statistics.median(metric.value for _, metric in members)  # of runs of a test
-        yield "measured", middle, last.unit, labels
-        yield "reference", last.reference, last.unit, labels
-        yield "lower_bound", last.low, last.unit, labels
-        yield "upper_bound", last.high, last.unit, labels
+        labels, metrics = dict(zip(LABELS, key, strict=True)), [metric for _, metric in members]
+        last = metrics[-1]
+        if last.asserted or last.name == "time":  # 3,000 metrics are 1 MB, of which no panel asks
+            yield "measured", statistics.median(m.value for m in metrics), last.unit, labels
+        if None not in (last.low, last.high):
+            used = statistics.median(metric.allowance_used for metric in metrics)
+            yield "allowance_used", used, "ratio", labels
     for row in rows:
-        labels = dict(zip(LABELS, row.key, strict=True))
-        if run is None:  # else the run has the newest value
-            yield "measured", row.after.median, row.unit, labels
-        yield "earlier", row.before.median, row.unit, labels
-        for name, value in (("", row.ratio), ("_lower", row.low), ("_upper", row.high)):
-            yield f"change{name}", value, "ratio", labels
-        yield "verdict", 1, "", {**labels, "verdict": row.verdict}
+        if row.verdict in (Verdict.REGRESSED, Verdict.IMPROVED):
+            yield "change", row.ratio, "ratio", dict(zip(LABELS, row.key, strict=True))
 
 
 # ---- nodes ----
@@ -355,43 +352,3 @@ def _accused(case: TestResult) -> list[str]:
     hosts = {host: host if host in nodes else host.partition(".")[0] for host in case.record.hosts}
     accused = [host for host, node in hosts.items() if named & {host, node} or node in nodes]
     return accused + [node for node in nodes if node not in hosts.values()]
-
-
-# ---- JSON ----
-
-
-def as_json(verdict: RunVerdict) -> dict[str, Any]:
-    """The verdict for verdict.json: in words, and under `reasons` as codes with their values."""
-    kinds = {name: getattr(verdict, name) for name in verdict.REASONS}
-    records = {id(case.record): case.record for case in verdict.cases}
-    places = {key: place for place, key in enumerate(records)}
-    return {
-        "exit_code": decision.of_run(verdict),
-        "verdict": sentence(verdict),
-        "session": verdict.session,
-        "seconds": verdict.seconds,
-        "price": verdict.price._asdict(),
-        "nights": verdict.nights,
-        "grade": verdict.interconnect and verdict.interconnect.grade,
-        "interconnect": verdict.interconnect and verdict.interconnect.as_dict(),
-        **{name: list(map(str, reasons)) for name, reasons in kinds.items()},
-        "reasons": {name: [r.as_dict() for r in reasons] for name, reasons in kinds.items()},
-        **asdict(verdict.request),
-        "launches": [as_data(record) for record in records.values()],
-        "cases": [
-            {**_case_as_json(case), "launch": places[id(case.record)]} for case in verdict.cases
-        ],
-    }
-
-
-def _case_as_json(case: TestResult) -> dict[str, Any]:
-    names = "check case layout method environ hash run fixture launches verdict folders files ran"
-    reasons = {"cause": case.reason, "remark": case.remark}
-    return {
-        "test": case.name,
-        "partition": f"{case.system}:{case.partition}",
-        **{name: getattr(case, name) for name in names.split()},
-        **{name: clause(reason) for name, reason in reasons.items()},
-        "reasons": {name: r.as_dict() for name, r in reasons.items() if r},
-        "metrics": [{**asdict(m), "asserted": m.asserted} for m in case.metrics],
-    }

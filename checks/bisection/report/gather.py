@@ -1,8 +1,8 @@
 """Gathers what a report holds, and writes every form of it."""
 
-import json
 import time
 from collections.abc import Sequence
+from dataclasses import replace
 from importlib import import_module
 from pathlib import Path
 
@@ -11,6 +11,7 @@ from bisection.core import paths
 from bisection.core.format import some
 from bisection.judge.evidence import Evidence
 from bisection.report import exports, verdict_text
+from bisection.report.documents import VerdictDocument
 from bisection.report.report_data import Report
 from bisection.report.words import group
 from bisection.runs.run_verdict import RunVerdict
@@ -65,11 +66,10 @@ def write_verdict(verdict: RunVerdict, results: Path) -> None:
     """Writes the verdict on a run into its results folder: as text, JSON and JUnit."""
     lines = [*verdict_text.text(verdict, verbose=True), ""]
     paths.write_whole(results / "verdict.txt", "\n".join(lines))
-    # By set-up: time, `debian` or `python`, name and version.
     installed = paths.text_of(paths.home() / "installed.txt").splitlines()
-    kept = {**exports.as_json(verdict), "installed": installed}
-    paths.write_whole(results / "verdict.json", json.dumps(kept, indent=1))
+    document = VerdictDocument.of(replace(verdict, installed=installed))
+    paths.write_whole(results / "verdict.json", document.text())
     if (record := results / SPOOLED).exists():
-        add_verdict(record, kept)
+        add_verdict(record, document.data())
     report = Report("", verdict.started, run=verdict, of_run=True)
     paths.write_whole(results / "junit.xml", exports.junit(report))

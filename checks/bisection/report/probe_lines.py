@@ -1,8 +1,10 @@
-"""The output of `bisection site check`: a line per probe, and advice below a wrong one."""
+"""The output of `bisection site check`: a line per probe, and advice below a wrong one; as JSON."""
 
 from collections.abc import Iterable
+from dataclasses import dataclass
 
 from bisection.core.grouping import grouped
+from bisection.report.documents import Document
 from bisection.report.lines import fitting
 from bisection.sites.cluster.probe_runner import ProbeResult, ProbeState
 from bisection.sites.cluster.probes import PROBES
@@ -11,6 +13,18 @@ TITLES = {probe.name: probe.title for probe in PROBES}
 WIDTH = max(map(len, TITLES.values()))
 
 BELOW = " " * 15  # further lines of a result begin below its title
+
+
+@dataclass(kw_only=True)
+class SiteCheckDocument(Document):
+    """A site file checked against the machine: `bisection site check --json`."""
+
+    name = "site-check"
+
+    site: str
+    seconds: float
+    results: list[ProbeResult]
+    output: str  # folder with the output of the jobs; "" if it is removed
 
 
 def result_lines(finding: ProbeResult) -> list[str]:

@@ -1,32 +1,48 @@
-"""Stored sessions as a list: text and JSON."""
+"""Stored sessions as a list."""
 
-import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import Any
 
 from bisection.analysis.environment import changes
 from bisection.analysis.model import Change
 from bisection.analysis.propose import ALIKE
 from bisection.core import paths
 from bisection.core.format import plural, short, some, utc
+from bisection.core.verdicts import Verdict
+from bisection.report.documents import SessionsDocument, StoredSession
 from bisection.report.lines import WIDTH, wrapped
 from bisection.report.text_tables import columns
-from bisection.store.database import Session, Store, Tally
+from bisection.store.database import Session, Store, Tally, own_tags
 from bisection.store.marks import results_of
 from bisection.store.selection import NONE_STORED
 
 
-def listed(store: Store, chosen: Sequence[Session], as_json: bool) -> list[str]:
-    """These sessions, and which are forgotten, as lines of text or of JSON."""
-    tallies, forgotten = store.tallies(), store.forgotten()
-    rows = [(s, tallies.get(s.id, Tally()), differences) for s, differences in beside_last(chosen)]
-    if as_json:
-        content = {"sessions": [_as_json(*row) for row in rows], "forgotten": forgotten}
-        return [json.dumps(content, indent=1)]
-    lines = _table(rows) if rows else [NONE_STORED]
-    if forgotten:
-        names = some([name[:8] for name in forgotten], 4)
+def listed(store: Store, chosen: Iterable[Session]) -> SessionsDocument:
+    """These sessions, and which are forgotten."""
+    tallies, sessions = store.tallies(), []
+    for session, differing in beside_last(chosen):
+        tally = tallies.get(session.id, Tally())
+        sessions.append(
+            StoredSession(
+                session=session.uuid,
+                start=session.start,
+                tags=session.tags,
+                facts=session.facts,
+                excluded=session.excluded or None,
+                verdict=tally.verdict,
+                jobs=tally.counts,
+                disturbed=tally.disturbed,
+                changed={change.what: (change.before, change.after) for change in differing},
+            )
+        )
+    return SessionsDocument(sessions=sessions, forgotten=store.forgotten())
+
+
+def list_text(document: SessionsDocument) -> list[str]:
+    """The list as lines of text."""
+    lines = _table(document.sessions) if document.sessions else [NONE_STORED]
+    if document.forgotten:
+        names = some([name[:8] for name in document.forgotten], 4)
         lines.append(f"forgotten: {names} (`bisection sessions restore` brings them back)")
     return lines
 
@@ -43,45 +59,32 @@ def beside_last(sessions: Iterable[Session]) -> Iterable[tuple[Session, list[Cha
         last[system] = replace(session, facts={**before.facts, **session.facts})
 
 
-def _table(rows: Sequence[tuple[Session, Tally, list[Change]]]) -> list[str]:
+def _table(sessions: Sequence[StoredSession]) -> list[str]:
     """A line per session, with lines on it below; what all sessions share stands above once."""
     names = ("system", "tier", "environ")
-    shared = {n: {session.tags.get(n, "") for session, *_ in rows} for n in names}
+    shared = {n: {session.tags.get(n, "") for session in sessions} for n in names}
     varying = [name for name in names if len(shared[name]) > 1]
     alike = [name for name in names if len(shared[name]) == 1]
     same = [f"{name} {short(text)}" for name in alike for text in shared[name]]
     cells = [["session", "started (UTC)", *varying, "verdict", "passed", "disturbed"]]
-    for session, tally, _ in rows:
+    for session in sessions:
         tags = [short(session.tags.get(name, ""), 12) for name in varying]
-        passed = f"{tally.counts.get('pass', 0)}/{tally.jobs}"
+        passed = f"{session.jobs.get(Verdict.PASS, 0)}/{sum(session.jobs.values())}"
         started = utc(session.start).removesuffix(" UTC")
-        ends = [tally.verdict.upper(), passed, f"{tally.disturbed:.0%}"]
-        cells.append([session.uuid[:8], started, *tags, *ends])
+        ends = [session.verdict.upper(), passed, f"{session.disturbed:.0%}"]
+        cells.append([session.session[:8], started, *tags, *ends])
     head, *lines = columns(cells)
-    text = [f"{plural(len(rows), 'session')}: {', '.join(same)}" if same else "", head]
-    for line, (session, _, differing) in zip(lines, rows, strict=True):
-        own = ", ".join(f"{name}={value}" for name, value in session.own_tags.items())
+    text = [f"{plural(len(sessions), 'session')}: {', '.join(same)}" if same else "", head]
+    for line, session in zip(lines, sessions, strict=True):
+        own = ", ".join(f"{name}={value}" for name, value in own_tags(session.tags).items())
         short_tags = len(line) + 2 + len(own) <= WIDTH
         line = f"{line}  {own}".rstrip() if short_tags else line
         notes = [] if short_tags else [own]
         notes += [f"excluded: {session.excluded}"] if session.excluded else []
-        notes += [f"changed: {c.what}: {c.before} -> {c.after}" for c in differing]
+        changes = session.changed.items()
+        notes += [f"changed: {name}: {before} -> {after}" for name, (before, after) in changes]
         text += [line, *wrapped(*notes, indent="    ")]
     return [line for line in text if line]
-
-
-def _as_json(session: Session, tally: Tally, differing: Sequence[Change]) -> dict[str, Any]:
-    return {
-        "session": session.uuid,
-        "start": session.start,
-        "tags": session.tags,
-        "facts": session.facts,
-        "excluded": session.excluded or None,
-        "verdict": tally.verdict,
-        "jobs": tally.counts,
-        "disturbed": tally.disturbed,
-        "changed": {change.what: [change.before, change.after] for change in differing},
-    }
 
 
 def noted(sessions: Sequence[Session], action: str, text: str) -> Iterator[str]:

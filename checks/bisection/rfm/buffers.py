@@ -23,18 +23,21 @@ def on_devices(
     launch: type[Launch],
     *,
     refused: Mapping[str, Iterable[str]] | None = None,
+    metrics: Sequence[str] | None = None,
     asserted: Sequence[str] | None = None,
+    tiers: Mapping[str, Mapping[str, Sequence[str]]] | None = None,
     **launch_values: Any,
 ) -> None:
     """Adds tests CHECK_host, CHECK_staged and CHECK_device for each test of a check.
 
-    Each has a layout of its own, with one rank per device, and is in the tiers of the check. Those
-    of the host are measured with these ranks, too: ratios are of like with like.
+    Each has a layout of its own, with one rank per device. Those of the host are measured with
+    these ranks, too: ratios are of like with like.
 
     Args:
         check, launch: the check, and the launch that is its fixture.
         refused: buffers -> methods that the kernel refuses with them, which are not applicable.
-        asserted: in place of the check's, where the kernel lacks some metrics on devices.
+        metrics, asserted: in place of the check's, where the kernel lacks some on devices.
+        tiers: in place of the check's.
         launch_values: what the launches have in place of those of `launch`.
     """
     for buffers, layout in zip(BUFFERS, ON_DEVICES, strict=True):
@@ -44,14 +47,15 @@ def on_devices(
         module, suffix = check.__module__, f"_{buffers}"
         values = {"layout": parameter([layout]), "buffers": buffers, **launch_values}
         own = make_test(launch.__name__ + suffix, (launch,), values, module=module)
-        tiers = {tier: _without_layout(wanted) for tier, wanted in check.tiers.items()}
+        given = check.tiers if tiers is None else tiers
+        changed = {"metrics": metrics, "asserted": asserted}
         away = [*check.inapplicable, *(refused or {}).get(buffers, ())]
         body = {
             "launch": fixture(own, scope="environment"),
             "valid_systems": places,
-            "tiers": tiers,
+            "tiers": {tier: _without_layout(wanted) for tier, wanted in given.items()},
             "inapplicable": {method: [layout] for method in away},
-            **({} if asserted is None else {"asserted": [*asserted]}),
+            **{name: [*names] for name, names in changed.items() if names is not None},
             "__doc__": f"{inspect.getdoc(check)} ({buffers} memory)",
         }
         rfm.simple_test(make_test(check.__name__ + suffix, (check,), body, module=module))

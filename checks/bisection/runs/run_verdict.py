@@ -32,6 +32,9 @@ if TYPE_CHECKING:  # loads where a network was measured
     from interconnect.network_verdict import Interconnect
 
 
+VERSION = 1  # of verdict.json
+
+
 def read_each(kind: Any, stored: Iterable[Any]) -> tuple[Any, ...]:
     """Stored reasons of this kind; LookupError if one is of another."""
     reasons = tuple(map(read_reason, stored))
@@ -238,6 +241,7 @@ class RunVerdict:
     started: float = 0.0  # Unix time
     tags: Mapping[str, str] = field(default_factory=dict)
     request: Request = field(default_factory=Request)
+    installed: Sequence[str] = ()  # by set-up: time, `debian` or `python`, name and version
 
     def adding(
         self,
@@ -329,6 +333,8 @@ class RunVerdict:
             ValueError: another version of Bisection stored it.
         """
         try:
+            if kept.get("version", VERSION) != VERSION:
+                raise LookupError
             records = [LaunchRecord.read(record) for record in kept["launches"]]
             network = kept["interconnect"]
             reasons: dict[str, Any] = {
@@ -343,6 +349,7 @@ class RunVerdict:
                 seconds=kept["seconds"],
                 session=kept["session"],
                 request=Request(**known_fields(Request, kept)),
+                installed=tuple(kept.get("installed", ())),
             )
         except (LookupError, TypeError):
             raise ValueError("of another version of Bisection; run again") from None

@@ -65,15 +65,16 @@ class Flux(Scheduler):
 
     def ask(self, job: Any, shape: Geometry, limit: float, deadline: float | None) -> None:
         """ReFrame's back-end asks for one core, whatever a job needs, and for no queue: here for an
-        instance of Flux on whole slots, which runs the script once."""
+        instance of Flux with a slot per node, which runs the script once."""
         # As ReFrame does; a host without Flux has none.
         from flux.job import JobspecV1  # type: ignore[import-not-found]
 
         access = job.sched_access
         wanted = JobspecV1.from_nest_command(
             ["/bin/bash", job.script_filename],
-            num_slots=shape.ranks,
-            cores_per_slot=shape.threads,
+            num_slots=shape.nodes,
+            cores_per_slot=shape.ranks_per_node * shape.threads,
+            gpus_per_slot=int(option_value(access, "--gpus-per-slot") or 0) or None,
             num_nodes=shape.nodes,
             exclusive="--exclusive" in access,
         )

@@ -72,6 +72,7 @@ EXTRAS: dict[str, tuple[Callable[[Any], bool], str]] = {
     "references": (is_list, "a list is allowed, of ratio, time"),
     "network": (is_names, "a list is allowed, of adapters such as mlx5_0"),
     "buffers": (is_buffers, f"a list is allowed, of {', '.join(BUFFERS)}"),
+    "device_ffts": (lambda value: isinstance(value, bool), "True or False is allowed"),
     "device_order": (is_order, "a text is allowed, of numbers of devices such as 2,3,0,1"),
     "topology": (is_text, "the path of a file is allowed"),
     "scratch": (

@@ -10,7 +10,7 @@ import json
 import sqlite3
 import sys
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -83,7 +83,12 @@ class Session:
 
     @property
     def own_tags(self) -> dict[str, str]:
-        return {name: value for name, value in self.tags.items() if name not in KIND}
+        return own_tags(self.tags)
+
+
+def own_tags(tags: Mapping[str, str]) -> dict[str, str]:
+    """The tags that a person gave."""
+    return {name: value for name, value in tags.items() if name not in KIND}
 
 
 def works_of(sessions: Iterable[Session]) -> dict[tuple[str, str], dict[int, str]]:

@@ -29,11 +29,12 @@ class Series(NamedTuple):
     metric: Metric
     jobs: np.ndarray  # see `Nights.jobs`
 
-    def medians(self, sessions: int) -> np.ndarray:
-        """The median of each of so many sessions, by its usable jobs with positive values; NaN
-        where it has none."""
-        row = np.full(sessions, np.nan)
-        used = self.jobs[(self.jobs["of"] == USABLE) & (self.jobs["value"] > 0)]
+    def medians(self, sessions: int, zero: bool = False) -> np.ndarray:
+        """The median of each of so many sessions, by its usable jobs with positive values, or with
+        any; NaN where it has none."""
+        row, of_jobs = np.full(sessions, np.nan), self.jobs["value"]
+        known = np.isfinite(of_jobs) if zero else of_jobs > 0
+        used = self.jobs[(self.jobs["of"] == USABLE) & known]
         starts, values = np.flatnonzero(np.diff(used["at"], prepend=-1)), used["value"]
         if len(starts) < len(values):
             values = [np.median(of_session) for of_session in np.split(values, starts[1:])]

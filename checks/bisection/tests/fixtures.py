@@ -2,7 +2,6 @@
 
 import contextlib
 import functools
-import json
 import shutil
 import signal
 
@@ -12,13 +11,15 @@ from gallery import *  # noqa: F403
 from houses import make_house
 from made_up import store
 from running import RNG, TWO_CORES, command, fake_program, install_cmake, run_command, run_in
+from validated import valid
 
 from bisection.analysis.comparison import compare
 from bisection.cli import BISECTION, main
 from bisection.core import paths
 from bisection.kernels import tables
 from bisection.kernels.spack import externals, program
-from bisection.report.comparison_text import comparison_as_json, comparison_text
+from bisection.report.comparison_text import comparison_text
+from bisection.report.documents import ComparisonDocument
 from bisection.sites.site_files import load_site
 from bisection.store.selection import select
 
@@ -100,7 +101,8 @@ def bisection(fake, tmp_path):
 
 @pytest.fixture
 def command_line(capsys):
-    """command_line(*arguments): (exit code, output, errors) of a program, in this process."""
+    """command_line(*arguments): (exit code, output, errors) of a program, in this process. What it
+    prints with --json is valid by its schema, and has its exit code."""
 
     def run(*arguments, program=BISECTION):
         try:
@@ -108,6 +110,9 @@ def command_line(capsys):
         except SystemExit as error:
             code = error.code
         printed = capsys.readouterr()
+        lines = arguments[:1] == ("export",)  # which are no document
+        if "--json" in arguments and printed.out and not lines:
+            assert valid(printed.out)["exit_code"] == code
         return code, printed.out, printed.err
 
     return run
@@ -164,8 +169,7 @@ def compared(tmp_path):
         result = compare(database, *sides, **options)
         database.close()
         assert "\n".join(comparison_text(result))
-        text = json.dumps(comparison_as_json(result), allow_nan=False)
-        assert '"values": {' not in text  # reasons are as everywhere: their values beside the code
+        valid(ComparisonDocument.of(result).text())
         return result
 
     return run

@@ -10,6 +10,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+from validated import valid
+
 from bisection.kernels import digests
 
 RNG = 20261121
@@ -86,7 +88,7 @@ class Run:
 
     @property
     def verdict(self):
-        return json.loads((self.folder / "verdict.json").read_text())
+        return valid((self.folder / "verdict.json").read_text())
 
     def case(self, method, layout="mpi", case="cnt40", **more):
         wanted = {"method": method, "layout": layout, "case": case, **more}

@@ -375,6 +375,7 @@ def test_a_program_knows_its_home(user, clone):
 def test_the_lists_of_python_packages_are_whole():
     """Everything that a listed package needs is listed, as pip is asked not to look."""
     unused = {"polars", "comby", "python-levenshtein"}  # of ReFrame, and of universalmutator
+    unused |= {"regress", "ruamel-yaml"}  # of check-jsonschema, whose schemas are read
     pins = {}
     for name in ("python.lock", "python-dev.lock"):
         for line in (SPACK_ENV / name).read_text().splitlines():

@@ -1,15 +1,19 @@
 """The impact of other traffic: medians and intervals over cycles, grades, what is withheld."""
 
 import dataclasses
+import json
 import re
 
 import pytest
 from made_up_traffic import launch
+from results_made import result_of
 
 from bisection.analysis.resampling import estimate
-from bisection.core.verdicts import Grade
+from bisection.core.verdicts import Grade, Verdict
 from bisection.kernels.local import Estimate
+from bisection.runs.run_verdict import RunVerdict
 from interconnect import impact
+from interconnect.measured import of_run
 
 
 def judged(**how):
@@ -92,3 +96,15 @@ def test_what_is_not_judged(how, says):
 def test_a_launch_without_windows_has_no_impacts():
     assert impact.judge({"details": {}}) == []
     assert impact.judge({}) == []
+
+
+def test_the_memory_of_the_messages_is_named(tmp_path):
+    """Launches on devices differ by nothing else."""
+    cases = []
+    for layout in ("mpi", "gpu-host", "gpu-device"):
+        (tmp_path / f"{layout}.json").write_text(json.dumps(launch()))
+        place = ("cluster", "gpus", "system", "Launch", "apart", layout, "")
+        kept = {"fixture": True, "files": f"{tmp_path}/{layout}.*", "verdict": Verdict.PASS}
+        cases.append(result_of(*place, kernel="congestion", **kept))
+    impacts = of_run(RunVerdict(cases=cases), None)[2]
+    assert [i.place for i in impacts] == ["apart", "apart, host memory", "apart, device memory"]

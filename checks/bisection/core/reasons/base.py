@@ -60,7 +60,7 @@ class Text(Reason):
 
 
 def as_data(value: Any) -> Any:
-    """`value` as JSON has it, reasons as dictionaries."""
+    """`value` as JSON has it: reasons as dictionaries; None for a number that is not finite."""
     if isinstance(value, Reason):
         return value.as_dict()
     if is_dataclass(value):
@@ -69,9 +69,7 @@ def as_data(value: Any) -> Any:
         return {key: as_data(part) for key, part in value.items()}
     if isinstance(value, list | tuple):
         return [as_data(part) for part in value]
-    if isinstance(value, float) and not math.isfinite(value):
-        return str(value)
-    return value
+    return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
 def with_reasons(pairs: tuple[tuple[str, str], ...]) -> str:

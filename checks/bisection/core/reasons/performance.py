@@ -280,6 +280,17 @@ class Excluded(Reason):
 
 
 @dataclass(frozen=True, kw_only=True)
+class OtherReleases(Reason):
+    code = "OTHER_RELEASES"
+    releases: tuple[str, ...]  # of the sessions
+    changes: int  # between them that may change verdicts
+
+    def words(self) -> str:
+        listed = f"CHANGELOG.md lists {plural(self.changes, 'change')} between them"
+        return f"sessions of releases {some(self.releases)}: {listed} that may change verdicts"
+
+
+@dataclass(frozen=True, kw_only=True)
 class NetworkExplains(Reason):
     """What explains that a code got slower; points are fractions of its time."""
 

@@ -1,23 +1,7 @@
 """NAME.json: what the machine said of itself. It is written by machine only.
 
-    version     of this format
-    system      NAME
-    written     time, UTC
-    draft       SHA-256 of NAME.py, where `site new` left a decision in it: while that is so, it
-                replaces NAME.py by another try
-    scheduler   kind, version, cluster, accounting
-    software    mpi (kind, version, compiler, launcher), modules_system, modules, libraries
-    partitions  by name, as NAME.py has it:
-        queue, constraint, nodes, max_time (s), whole_nodes, gres
-        processor   as ReFrame wants it, of the cores that jobs may use
-        memory (B), networks (name, kind, rate in Gb/s, state), governor, smt, microcode, kernel,
-        system, boot (host -> Unix time)
-        mpi         the library, by its own name
-        launcher    by which the messages were sent
-        carried     device -> fraction of the messages' bytes
-        latency (s), bandwidth (B/s), of the slowest pair of nodes
-
-What was not seen is left out. site-configs/common_cluster.py reads it for ReFrame.
+SiteFacts lists its fields. What was not seen is left out. site-configs/common_cluster.py reads it
+for ReFrame.
 """
 
 import contextlib
@@ -28,7 +12,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 from datetime import datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal, TypedDict
 
 from bisection.core import paths
 from bisection.core.format import utc
@@ -38,7 +22,79 @@ from bisection.schedulers.scheduler import Scheduler
 
 VERSION = 1  # also FACTS_VERSION of site-configs/common_cluster.py
 
-Facts = dict[str, Any]
+Facts = dict[str, Any]  # SiteFacts as JSON has it
+
+
+class Network(TypedDict):
+    """A network device of a node."""
+
+    name: str
+    kind: str
+    rate: float  # Gb/s; 0: not known
+    state: str
+
+
+class PartitionFacts(TypedDict, total=False):
+    """The facts of a partition; those of its nodes are of the first one that was seen."""
+
+    queue: str
+    constraint: str
+    nodes: int
+    max_time: int  # s, of a job
+    whole_nodes: bool  # each job has its nodes for itself
+    gres: str
+    processor: dict[str, Any]  # as ReFrame wants it, of the cores that jobs may use
+    memory: int  # B, of the smallest node
+    networks: list[Network]
+    governor: str
+    smt: str
+    microcode: str
+    kernel: str
+    system: str
+    boot: dict[str, int | None]  # host -> Unix time
+    mpi: str  # the library, by its own name
+    launcher: str  # by which the messages were sent
+    carried: dict[str, float]  # device -> fraction of the messages' bytes
+    latency: float  # s, of the slowest pair of nodes
+    bandwidth: float  # B/s, of the slowest pair of nodes
+
+
+class SchedulerFacts(TypedDict):
+    """The scheduler."""
+
+    kind: str
+    version: str
+    cluster: str
+    accounting: bool
+
+
+class SoftwareFacts(TypedDict):
+    """Programs on PATH, modules and libraries, as `site new` found them."""
+
+    mpi: dict[str, str]  # kind, version, compiler, launcher
+    modules_system: str  # ReFrame's name
+    modules: list[str]  # that were loaded
+    libraries: dict[str, str]  # name -> version
+
+
+class Unfinished(TypedDict, total=False):
+    """Where `site new` left a decision."""
+
+    draft: str
+
+
+class SiteFacts(Unfinished):
+    """The facts of a site. While it has `draft`, the SHA-256 of NAME.py, NAME.py has a decision
+    left, and `site new` replaces it by another try."""
+
+    version: Literal[1]  # of this format
+    system: str
+    written: str  # time, UTC
+    scheduler: SchedulerFacts
+    software: SoftwareFacts
+    partitions: dict[str, PartitionFacts]  # by name, as NAME.py has it
+
+
 # Kinds of device that are there for messages. An Ethernet card that could do RoCE need not be.
 FAST = ("infiniband", "omni-path", "slingshot", "efa")
 UP = ("active", "up", "unknown")  # states of a device

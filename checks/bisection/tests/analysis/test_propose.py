@@ -1,6 +1,7 @@
 """`bisection references`: made from stored sessions, and kept true."""
 
 import argparse
+import contextlib
 import re
 import sys
 from pathlib import Path
@@ -10,6 +11,7 @@ import yaml
 from houses import told
 from made_up import case, noise, session, sessions
 from running import on_one_line
+from validated import valid
 
 from bisection.analysis import propose as proposals
 from bisection.commands import references
@@ -62,14 +64,21 @@ def file(tmp_path, monkeypatch):
 
 @pytest.fixture
 def propose(home, file, site, capsys):
-    """propose(*sessions, **options): what was printed, the file; the exit code is to be `code`."""
+    """propose(*sessions, **options): what was printed, the file; the exit code is to be `code`. The
+    same as JSON is valid, and writes nothing."""
 
     def run(*contents, code=0, **options):
         with sync.opened(home) as opened_store:
             for content in contents:
                 opened_store.add(content)
         usual = {"system": "lab", "sessions": "..", "least": 5, "kinds": None, "widen": False}
-        usual |= {"also": (), "mix": False, "write": True}
+        usual |= {"also": (), "mix": False, "write": True, "json": False}
+        before = file.exists() and file.read_text()
+        with contextlib.suppress(BisectionError, OSError):
+            references.act(argparse.Namespace(**usual | options | {"json": True, "write": False}))
+        if text := capsys.readouterr().out:
+            assert valid(text)["written"] is False
+        assert before == (file.exists() and file.read_text())
         try:
             ended = references.act(argparse.Namespace(**usual | options))
         except (BisectionError, OSError) as error:  # as cli.main has it

@@ -26,18 +26,19 @@ site_configuration = common.configuration(systems=[dict(
 
 
 @pytest.fixture(scope="module")
-def cases(tmp_path_factory):
-    """The tests of checks with buffers, on partitions with devices and without."""
+def site(tmp_path_factory):
+    """Partitions with devices and without."""
     from bisection.core import paths
 
     file = tmp_path_factory.mktemp("made") / "made.py"
     file.write_text(SITE.format(common=str(paths.ROOT / "site-configs" / "common.py")))
     site = load_site(str(file))
     assert site.defects == []
-    return site.cases
+    return site
 
 
-def test_partitions_with_devices_have_the_tests_in_each_memory(cases):
+def test_partitions_with_devices_have_the_tests_in_each_memory(site):
+    cases = site.cases
     there = {
         (c["$partition"], m[1])
         for c in cases
@@ -61,6 +62,25 @@ def test_partitions_with_devices_have_the_tests_in_each_memory(cases):
         assert own == other
     on_devices = {c["geometry"] for c in cases if c["check"].endswith("_device")}
     assert on_devices == {"2x4x2"}
+
+
+def test_halos_are_compared_by_their_exchange(site):
+    """The host computes the stencil in all three; what needs it, or the host, is not applicable."""
+    away = {}
+    for buffers in ("host", "staged", "device"):
+        check = site.checks[f"halo_{buffers}"]
+        assert check["tiers"] == {"nightly": {"case": ["pchan-120", "polcoms-12km", "thor"]}}
+        assert {"exchange_share", "halo_over_stencil"}.isdisjoint(check["metrics"])
+        layout = [f"gpu-{buffers}"]
+        away[buffers] = {n for n, where in check["inapplicable"].items() if where == layout}
+    assert away["host"] == {"overlap", "rma-fence", "rma-pscw"}
+    assert away["device"] == away["host"] | {"shm", "partitioned"}
+    assert away["staged"] == away["device"] | {"datatype"}
+
+
+def test_congestion_is_in_no_tier_of_a_night(site):
+    for buffers in ("host", "staged", "device"):
+        assert site.checks[f"congestion_{buffers}"]["tiers"] == {"interconnect": {}}
 
 
 def test_without_devices_there_is_none():
@@ -89,6 +109,8 @@ def test_ranks_of_devices(cores, nodes, devices, shape):
         ("buffers", [], True),
         ("buffers", ["gpu"], False),
         ("buffers", "device", False),
+        ("device_ffts", False, True),
+        ("device_ffts", "no", False),
         ("device_order", "3,2,1,0", True),
         ("device_order", "3,", False),
         ("device_order", [0, 1], False),

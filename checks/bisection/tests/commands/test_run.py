@@ -79,6 +79,8 @@ def test_a_verdict_that_was_removed_is_made_again_of_the_record(first, tmp_path,
     code, text, _ = command_line("verdict", str(tmp_path))
     assert (code, text.splitlines()[0] in first.text) == (first.code, True)
     assert json.loads((tmp_path / "verdict.json").read_text()) == first.verdict
+    code, text, _ = command_line("verdict", str(tmp_path), "--json")
+    assert (code, json.loads(text)) == (first.code, first.verdict)
 
 
 # Parts of records whose keys are names of what was measured or recorded.

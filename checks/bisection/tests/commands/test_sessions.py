@@ -2,7 +2,6 @@
 
 import json
 import os
-import re
 
 import pytest
 from made_up import case, nights, session
@@ -228,10 +227,3 @@ def test_rerun_command_and_paths_work_from_any_folder(tmp_path, monkeypatch):
 
 
 # ---- the command line itself ----
-
-
-def test_version(bisection):
-    files = {"CITATION.cff": "^version: (.+)$", "pyproject.toml": '^version = "(.+)"'}
-    for file, pattern in files.items():
-        number = re.search(pattern, (paths.ROOT / file).read_text(), re.MULTILINE)[1]
-        assert bisection("--version")[:2] == (0, f"bisection {number}\n")

@@ -6,7 +6,6 @@ import json
 import xml.etree.ElementTree as ET
 from copy import deepcopy
 from dataclasses import FrozenInstanceError, fields, replace
-from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
@@ -18,6 +17,7 @@ from reports import change_point, event, families, slow_node
 from reports import row as compared
 from results_made import SLOW_MEMORY, changed, launched, noise_run, outlier, outside
 from running import on_one_line
+from validated import valid
 
 from bisection.analysis.comparison import compare
 from bisection.analysis.model import Change, Comparison
@@ -32,6 +32,7 @@ from bisection.judge.evidence import DisturbedRerun, Evidence, Retest
 from bisection.kernels.local import Estimate
 from bisection.night import night as steps
 from bisection.report import exports, gather, sections, verdict_text
+from bisection.report.documents import VerdictDocument
 from bisection.report.report_data import CODES, STATES, UNCERTAIN, Report, headline
 from bisection.runs.run_verdict import Request, RunVerdict
 from bisection.store.selection import SLOWER, select
@@ -302,7 +303,7 @@ def test_every_form_says_the_same(name):
     word = verdict_text.NAMES[case.code] + ": "
     assert verdict_text.text(verdict)[0].startswith(word)
 
-    kept = json.loads(json.dumps(exports.as_json(verdict)))
+    kept = valid(VerdictDocument.of(verdict).text())
     assert (kept["exit_code"], kept["grade"]) == (case.code, case.grade)
     assert kept["verdict"].startswith(word)
     copy = RunVerdict.from_dict(kept)
@@ -505,9 +506,8 @@ def test_every_command_says_the_same(name, home, command_line, monkeypatch, caps
     check_files(home / "report", asked.run)
     unsure = "slower than before, not retested" in (home / "report" / "report.md").read_text()
     assert unsure == (asked.compare == MISSING and asked.cases is SLOW_NIGHT)
-    file = str(home / "compared.json")
-    code, text, _ = command_line("compare", "earlier:20", "latest", "--json", file)
-    kept = json.loads(Path(file).read_text())
+    kept = json.loads(command_line("compare", "earlier:20", "latest", "--json")[1])
+    code, text, _ = command_line("compare", "earlier:20", "latest")
     assert (code, kept["exit_code"]) == (asked.compare, asked.compare)
     assert on_one_line(text).startswith(kept["sentence"])
     code, text, _ = command_line("history")

@@ -149,9 +149,11 @@ def test_facts_of_devices():
              {"rank": 2, "id": "0000:01:00.0/cc", "numa": 0, "adapter": "mlx5_0"}]  # fmt: skip
     build = {**dict.fromkeys(BUILD, "x"), "libraries": {}}
     host = {"kernel": "6.1", "firmware": "", "cpu": "EPYC", "names": ["n1"]}
-    device = {**like, "clock": 1.98e9, "aware": "says so", "ranks": ranks}
+    device = {**like, "clock": 1.98e9, "ffts": None, "aware": "says so", "ranks": ranks}
     facts = results.facts({"build": build, "hosts": [host], "layout": {"devices": [device]}})
     assert facts["devices"] == "Fake 1.98 GHz, libcudart.so.12 12040, driver 12060"
+    device |= {"ffts": "libcufft.so.11 11401"}
+    assert results._devices([device])["devices"] == f"{facts['devices']}, libcufft.so.11 11401"
     assert facts["devices' places"] == "0000:01:00.0 NUMA 0 near mlx5_0, 0000:41:00.0 NUMA 1"
     assert facts["MPI takes device addresses"] == "says so"
 

@@ -47,3 +47,12 @@ def test_nothing_is_said_of_tests_that_were_not_measured_or_have_other_layouts()
     assert {*devices.trios(run_of(lost, case("host")))[0].seconds} == {"host"}
     other = replace(case("device"), check="network", layout="mpi")
     assert devices.trios(run_of(other)) == devices.trios(None) == []
+
+
+def test_congestion_is_compared_by_its_quiet_windows():
+    """The time of a step is that of its windows, whatever memory the messages lie in."""
+    metrics = [("time", 0.5), ("quiet", 3e-6), ("impact_incast", 1.2)]
+    judged = [JudgedMetric(n, v, "s", "lower", None, None, Verdict.PASS) for n, v in metrics]
+    victim = replace(case("device"), check="congestion_device", metrics=tuple(judged))
+    (trio,) = devices.trios(run_of(victim))
+    assert (trio.point, trio.seconds) == ("", {"device": 3e-6})

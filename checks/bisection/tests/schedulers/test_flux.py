@@ -73,7 +73,9 @@ def test_the_file_of_a_flux_site_and_its_trial_job(flux_here, commands, house):
     text = (house / "site-configs" / "fx.py").read_text()
     assert 'scheduler="flux",' in text
     asked = json.loads((flux_here / "asked").read_text())
-    shape = {"nest": True, "num_nodes": 1, "num_slots": 8, "cores_per_slot": 1, "exclusive": True}
+    assert 'devices=[{"type": "gpu", "num_devices": 2}]' in text.replace("'", '"')
+    shape = {"nest": True, "num_nodes": 1, "num_slots": 1, "cores_per_slot": 8, "exclusive": True}
+    shape |= {"gpus_per_slot": 2}
     assert asked.items() >= {**shape, "system.queue": "batch", "system.bank": "physics"}.items()
     assert 60 <= asked["duration"] <= 600
     facts = json.loads((house / "site-configs" / "fx.json").read_text())

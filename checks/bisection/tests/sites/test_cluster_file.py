@@ -134,6 +134,17 @@ def test_what_a_scheduler_is_asked_for(partitions, old, new, name, access):
     assert " ".join(partitions(old, new)[name]["access"]) == access
 
 
+@pytest.mark.parametrize(
+    ("scheduler", "asked"),
+    [("slurm", "--gres=gpu:6"), ("pbs", "ngpus=6"), ("flux", "--gpus-per-slot=6")],
+)
+def test_devices_are_asked_for(partitions, scheduler, asked):
+    gpus = 'devices=[{"type": "gpu", "num_devices": 4}, {"type": "gpu", "num_devices": 2}])'
+    duo = SITE[SITE.index("    __file__") : SITE.index("exclusive=True)")]
+    ours = duo.replace("file__,", f'file__, scheduler="{scheduler}",') + gpus
+    assert partitions(f"{duo}exclusive=True)", ours)["duo"]["access"][-1] == asked
+
+
 def test_the_reservation_of_a_run_goes_before_that_of_the_file(partitions, monkeypatch):
     words = 'file__, reservation="of_file",', "--partition=duo --exclusive --mem=0 --reservation="
     monkeypatch.setenv(paths.RESERVATION, "")

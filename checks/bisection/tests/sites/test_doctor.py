@@ -1,6 +1,7 @@
 """`bisection doctor`: every class of defect is made once, and must be reported with its place."""
 
 import dataclasses
+import json
 import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
@@ -25,13 +26,18 @@ class TestHouse:
         assert code == 0, text
         assert text.splitlines()[-1].startswith("doctor: no defects (")
 
-    def test_defects_are_counted(self, house, capsys):
+    def test_defects_are_counted(self, house, command_line):
         (house / "checks" / "tiny.py").write_text("import reframe\n\n1 / 0\n")
-        assert cli.main(["doctor", "--system", "localhost"]) == 1
-        lines = capsys.readouterr().out.splitlines()
+        code, text, _ = command_line("doctor", "--system", "localhost")
+        lines = text.splitlines()
+        assert code == 1
         assert lines[0].startswith("checks/tiny.py:3: does not load: ")
         assert "division by zero" in lines[0]
         assert lines[-1].startswith("doctor: 1 defect in 1 site file, 1 check file, ")
+        code, text, _ = command_line("doctor", "--system", "localhost", "--json")
+        told = json.loads(text)
+        assert (code, told["examined"]["check file"]) == (1, 1)
+        assert [(d["path"], d["line"]) for d in told["defects"]] == [("checks/tiny.py", 3)]
 
     def test_unknown_system_is_usage(self, house, capsys):
         assert cli.main(["doctor", "--system", "genric"]) == 2

@@ -47,13 +47,13 @@ def checked(machine, command_line, monkeypatch):
     lines = site_check.result_lines
     monkeypatch.setattr(site_check, "result_lines", lambda *r: results.append(r[0]) or lines(*r))
 
-    def run(name="lab"):
+    def run(name="lab", *options):
         file = machine.site.path.with_suffix(".json")
         if machine.known:
             facts = {"version": 1, "written": "2026-11-22T07:00:00Z"}
             file.write_text(json.dumps({**facts, "partitions": {"standard": machine.known}}))
         results.clear()
-        code, text, _ = command_line("site", "check", name)
+        code, text, _ = command_line("site", "check", name, *options)
         findings = {state: {} for state in ProbeState}
         for finding in results:
             findings[finding.state][finding.probe] = finding
@@ -68,6 +68,19 @@ def test_all_is_right(checked, tmp_path):
     lines = (f"  ok         {title}( {{2,}}|\n)" for title in TITLES.values())
     assert re.search(".*".join(lines), text, re.S)
     assert not list((tmp_path / "home" / "site-check").iterdir())
+
+
+@pytest.mark.parametrize(("memory", "code"), [(16, 0), (8, 1)])
+def test_json_has_each_finding(machine, checked, memory, code):
+    second_node(memory=memory * 2**30)(machine)
+    ended, text, findings = checked("lab", "--json")
+    told = json.loads(text)
+    states = {probe: state for state, group in findings.items() for probe in group}
+    assert {result["probe"]: result["state"] for result in told["results"]} == states
+    assert (ended, bool(told["output"])) == (code, bool(code))
+    wrong = [result["remedy"] for result in told["results"] if result["state"] == "WRONG"]
+    assert all(wrong)
+    assert bool(wrong) == bool(code)
 
 
 def test_memory_and_job_are_as_slurm_gives_them(machine, checked):

@@ -11,6 +11,7 @@ from unittest.mock import Mock
 import pytest
 from made_cluster import node
 from running import SITES, command, load_site
+from validated import valid
 
 from bisection.commands import site_new
 from bisection.core import launchers
@@ -121,7 +122,7 @@ def loads(name="vc"):
 
 
 def known(house, name="vc"):
-    return facts.read(house / "site-configs" / f"{name}.json")["partitions"]
+    return valid(facts.read(house / "site-configs" / f"{name}.json"), "site")["partitions"]
 
 
 def test_the_whole_file(new_site, machine, house):

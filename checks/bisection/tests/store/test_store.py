@@ -185,14 +185,6 @@ def test_what_is_no_file_is_not_read(home, file, command_line, name, words):
     assert errors.endswith(f"{path}: not a regular file\n")
 
 
-def test_a_comparison_replaces_no_pipe(home, command_line):
-    store(paths.store_db(home), nights({"p2p": [1.0, 1.0]})).close()
-    os.mkfifo(home / "pipe")
-    code, _, errors = command_line("compare", "latest~1", "latest", "--json", str(home / "pipe"))
-    assert (code, errors) == (2, f"bisection compare: error: {home}/pipe: not a regular file\n")
-    assert (home / "pipe").is_fifo()
-
-
 @pytest.mark.parametrize(
     ("tags", "lacks"),
     [

@@ -1,0 +1,168 @@
+"""Verdicts that are sent to HTTP endpoints, by a server that is slow, refuses, and dies."""
+
+import json
+import threading
+import time
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+
+import pytest
+from reports import case, failure, only, ran
+
+from bisection.core.reasons.launches import OutOfMemory
+from bisection.core.thresholds import LIMITS
+from bisection.core.verdicts import BisectionError
+from bisection.night.notify import AUTHORIZATION, AUTHORIZATION_FILE, FOLDER, Endpoint, send
+
+
+class Handler(BaseHTTPRequestHandler):
+    """Answers by the last part of the path: a status code, or several for one try each."""
+
+    def do_POST(self):
+        body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+        self.server.met.append((self.path, self.headers.get("Authorization"), body))
+        kind = self.path.rpartition("/")[2]
+        if kind == "slow":
+            time.sleep(3)
+        elif kind == "dies":
+            return self.connection.close()
+        elif kind == "endless":  # a header, of which no end comes
+            for _ in range(30):
+                self.wfile.write(b"HTTP/1.1 200 OK\r\nX: "[:1])
+                time.sleep(0.1)
+        tries = sum(path == self.path for path, *_ in self.server.met)
+        codes = [int(code) for code in kind.split("-") if code.isdigit()] or [200]
+        self.send_response(codes[min(tries, len(codes)) - 1])
+        self.send_header("Location", "/elsewhere/200")
+        self.send_header("Content-Length", "0")
+        return self.end_headers()
+
+    def log_message(self, *words):
+        """Prints nothing."""
+
+
+@pytest.fixture
+def server():
+    """An HTTP server on loopback; `met` has the path, authorization and body of each request."""
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    server.met, server.daemon_threads = [], True
+    server.url = f"http://127.0.0.1:{server.server_port}"
+    thread = threading.Thread(target=server.serve_forever)
+    thread.start()
+    yield server
+    server.shutdown()
+    server.server_close()
+    thread.join()
+
+
+@pytest.fixture
+def sent(server, tmp_path):
+    """sent("200", ...): the lines after a failed run for endpoints of these paths."""
+    run = ran(case(), failure(reason=OutOfMemory(job="7", nodes="cn1"), hosts=["cn1"]))
+    report = only(run=run, of_run=True, folder=tmp_path)
+
+    def after(*endpoints):
+        full = [text if "://" in text else f"{server.url}/{text}" for text in endpoints]
+        return [*send(report, run, [*map(Endpoint.parsed, full)], tmp_path)]
+
+    return after
+
+
+def kept(tmp_path):
+    return [json.loads(f.read_text())["url"] for f in sorted((tmp_path / FOLDER).glob("*.json"))]
+
+
+def test_an_endpoint_gets_the_verdict(sent, server, tmp_path):
+    (line,) = sent("hooks/200")
+    assert line == f"notify: 127.0.0.1:{server.server_port}: 200 OK"
+    ((path, authorization, body),) = server.met
+    assert (path, authorization) == ("/hooks/200", None)
+    assert (body["outcome"], body["exit_code"], body["system"]) == ("FAILED", 1, "localhost")
+    assert body["verdict"].startswith("FAIL: 1 of 2 checks passed, 1 failed")
+    assert [*body["bad_nodes"]] == ["cn1"]
+    assert body["@timestamp"] == "2026-11-21T08:00:00+00:00"
+    (bad,) = body["bad"]
+    assert bad["partition"] == "localhost:default"
+    assert "memory" in bad["cause"]
+    assert not {"cases", "launches"} & body.keys()
+    assert kept(tmp_path) == []
+
+
+def test_a_chat_gets_a_text(sent, server):
+    assert "200 OK" in sent(f"chat={server.url}/200")[0]
+    ((_, _, body),) = server.met
+    assert [*body] == ["text"]
+    first, advice, report = body["text"].splitlines()
+    assert first.startswith("**localhost: FAIL: 1 of 2 checks passed")
+    assert advice == "bad nodes: cn1"
+    assert report.endswith("/report.html")
+
+
+def test_authorization_is_of_the_environment_or_a_file(sent, server, tmp_path, monkeypatch):
+    monkeypatch.setenv(AUTHORIZATION, "ApiKey abc")
+    sent("200")
+    (tmp_path / "secret").write_text("Bearer def\n")
+    monkeypatch.setenv(AUTHORIZATION_FILE, str(tmp_path / "secret"))
+    sent("200")
+    assert [word for _, word, _ in server.met] == ["ApiKey abc", "Bearer def"]
+    (tmp_path / "secret").unlink()
+    assert "No such file or directory; 1 message kept for the next run" in sent("200")[0]
+    monkeypatch.delenv(AUTHORIZATION_FILE)
+    monkeypatch.setenv("HOOK_PATH", "secret/200")
+    (line,) = sent(f"{server.url}/$HOOK_PATH")[1:]
+    assert "secret" not in line
+    assert server.met[-1][0] == "/secret/200"
+
+
+@pytest.mark.parametrize(
+    ("answers", "text", "tries"),
+    [
+        ("503-502-200", "200 OK", 3),
+        ("503", "503 Service Unavailable; 1 message kept for the next run", 4),
+        ("401", "401 Unauthorized; 1 message kept for the next run", 1),
+        ("302", "302 Found; 1 message kept for the next run", 1),
+        ("400", "400 Bad Request, the message is dropped", 1),
+    ],
+)
+def test_what_an_endpoint_answers(sent, server, answers, text, tries):
+    (line,) = sent(answers)
+    assert line.endswith(f": {text}")
+    assert len(server.met) == tries
+
+
+@pytest.mark.parametrize("kind", ["slow", "endless"])
+def test_an_endpoint_without_an_answer_holds_nothing_up(sent, tmp_path, monkeypatch, kind):
+    monkeypatch.setattr(LIMITS, "notify", 0.5)
+    lines = sorted(sent(kind, "http://user:word@127.0.0.1:1/secret"))
+    assert len(lines) == 2
+    assert all(line.endswith("; 1 message kept for the next run") for line in lines)
+    assert "secret" not in str(lines)
+    assert "word" not in str(lines)
+    assert len(kept(tmp_path)) == 2
+
+
+def test_messages_wait_for_an_endpoint_that_is_away(sent, server, tmp_path, monkeypatch):
+    monkeypatch.setattr(LIMITS, "notify_kept", 3)
+    monkeypatch.setenv("PLACE", "127.0.0.1:1")  # nobody listens there
+    for count in (1, 2, 3):
+        (line,) = sent("http://$PLACE/200")
+        assert "Connection refused" in line
+        assert line.endswith(f"{count} message{'s' * (count > 1)} kept for the next run")
+    assert (tmp_path / FOLDER).stat().st_mode & 0o077 == 0
+    dropped, _ = sent("http://$PLACE/200")
+    assert dropped.endswith("is dropped: more than 3 messages wait")
+    monkeypatch.setenv("PLACE", server.url.removeprefix("http://"))
+    assert sent() == [f"notify: 127.0.0.1:{server.server_port}: 200 OK"]
+    assert len(server.met) == 3
+    assert kept(tmp_path) == []
+    assert sent() == []
+
+
+def test_a_connection_that_dies_is_tried_again(sent, server):
+    assert "1 message kept for the next run" in sent("dies")[0]
+    assert len(server.met) == 4
+
+
+@pytest.mark.parametrize("text", ["chat.example.org", "ftp://x", "x=", "none.json=http://x/1"])
+def test_what_is_no_endpoint(text):
+    with pytest.raises(BisectionError, match=r"^notify"):
+        Endpoint.parsed(text)
