@@ -17,7 +17,7 @@ from bisection.judge.every_node import Judged, Measured, NodeLaunch, Survey, lau
 from bisection.judge.evidence import Evidence
 from bisection.night import campaign
 from bisection.night.campaign import Campaign
-from bisection.report.exports import as_json
+from bisection.report.documents import VerdictDocument
 from bisection.report.verdict_text import every_node
 from bisection.runs.run_verdict import Request, RunVerdict
 from bisection.schedulers.scheduler import QueueNode
@@ -224,7 +224,7 @@ SPEEDS = {f"n{number}": 1 + number / 1000 for number in range(8)}
 
 def test_a_session_is_read_back_as_it_was_kept():
     run = session({**SPEEDS, "n3": 0.7})
-    kept = json.loads(json.dumps(as_json(judged(run))))
+    kept = json.loads(json.dumps(VerdictDocument.of(judged(run)).data()))
     read = replace(RunVerdict.from_dict(kept), started=run.started)
     assert list(launches_of(read)) == list(launches_of(run))
     assert read.every_node == judged(run).every_node
