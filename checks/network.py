@@ -32,7 +32,7 @@ class network_noise(KernelCheck):
     launch = fixture(NoiseLaunch, scope="environment")
     method = parameter(tables.methods("noise"))
     asserted = ["time"]
-    tiers = {"nightly": {}, "triage": {}, "interconnect": {}}
+    tiers = {"nightly": {}, "triage": {}, "interconnect": {}, "nodes": {}}
 
 
 class PairsLaunch(Launch):
@@ -49,7 +49,9 @@ class PairsLaunch(Launch):
     @run_after("setup")
     def find_switches(self) -> None:
         """Gives the kernel the switches of the nodes, where Slurm knows them."""
-        self.options = [*self.options, *switches.options(self.current_partition, self.stagedir)]
+        if self.spot < 0 or self.shape.nodes > 2:  # between two nodes there is nothing to tell
+            more = switches.options(self.current_partition, self.stagedir)
+            self.options = [*self.options, *more]
 
 
 @rfm.simple_test
@@ -64,6 +66,7 @@ class pairs(KernelCheck):
         "nightly": {"case": ["sampled"]},
         "triage": {"case": ["sampled"]},
         "interconnect": {"case": ["all"]},
+        "nodes": {"case": ["sampled"]},
     }
 
 

@@ -9,9 +9,12 @@ A test that the retest does not confirm passes, with a note. A wrong answer fail
 """
 
 import argparse
+import math
+import re
+from datetime import datetime, timezone
 
-from bisection.core.format import seconds_of
-from bisection.core.verdicts import TIERS, Exit
+from bisection.core.format import at_least, node_hours, seconds_of
+from bisection.core.verdicts import TIERS, BisectionError, Exit
 from bisection.judge import decision
 from bisection.night.actions import Most
 from bisection.night.night import run_night
@@ -35,7 +38,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     lines = [f"  {n:12} {t.minutes:3}  {t.purpose}" for n, t in TIERS.items()]
     parser.epilog = "\n".join(["tiers, with minutes on two quiet cores, at most:", *lines])
     add = parser.add_argument
-    add("--tier", choices=TIERS, default="nightly", help="default: nightly")
+    text = "one of those below; default: nightly; with --every-node: nodes"
+    add("--tier", choices=TIERS, metavar="TIER", help=text)
     text = "site-configs/NAME.py, or DIR/NAME.py; also NAME:PARTITION; default: localhost"
     add("--system", default="localhost", metavar="NAME", help=text)
     text = "how the kernels are built: system, spack, or an environment of the site"
@@ -58,6 +62,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("--stale", action="store_true", help=text)
     text = "repeat the launches on other idle nodes, until one run can identify a slow node"
     add("--sweep-nodes", action="store_true", help=text)
+    text = "judge each node of the partitions beside its peers, by launches of one node and two; "
+    text += "a run with the same NAME goes on where the last one ended; default: the day"
+    day, form = datetime.now(timezone.utc).strftime("%Y-%m-%d"), "NAME"
+    add("--every-node", nargs="?", type=campaign, const=day, metavar=form, help=text)
+    text = "with --every-node: launch nothing that would use more; nodes beyond it are listed"
+    add("--node-hours", type=node_hours, default=math.inf, metavar="HOURS", help=text)
+    text = "with --every-node: jobs in the queue at the same time; default: 100"
+    add("--at-once", type=at_least(1), default=100, metavar="JOBS", help=text)
     text = "a command to be called once per bad node, in place of the site file's `on_suspect`; "
     add("--on-suspect", metavar="COMMAND", help=f"{text}without --act it is only printed")
     text = "call that command, for at most so many nodes a day, and so many percent of the "
@@ -71,9 +83,20 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("--verbose", action="store_true", help=text)
 
 
+def campaign(text: str) -> str:
+    if not re.fullmatch(r"\w[\w.:-]*", text):
+        raise argparse.ArgumentTypeError(f"{text!r}: not a name of letters, digits, and _ . : -")
+    return text
+
+
 def act(options: argparse.Namespace) -> Exit:
+    every = bool(options.every_node)
+    for name in ("tier", "against", "sweep_nodes") if every else ():
+        if getattr(options, name):
+            other = f"--{name.replace('_', '-')}"
+            raise BisectionError(f"{other} is of another kind of run than --every-node")
     order = Order(
-        tier=options.tier,
+        tier=options.tier or ("nodes" if every else "nightly"),
         system=options.system,
         environ=options.environ,
         arguments=tuple(options.rest),
@@ -84,6 +107,9 @@ def act(options: argparse.Namespace) -> Exit:
         deadline=options.deadline,
         accepts_stale=options.stale,
         sweeps_nodes=options.sweep_nodes,
+        every_node=options.every_node or "",
+        node_hours=options.node_hours,
+        at_once=options.at_once,
         reservation=options.reservation,
         on_suspect=options.on_suspect,
         acts=options.most,

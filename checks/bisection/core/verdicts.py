@@ -34,6 +34,7 @@ TIERS = {
         10,
         ("BurnLaunch.sampling=node:--repeats 3 --block 60",),
     ),
+    "nodes": Tier("is each node as its peers: the tier of --every-node", 1),
 }
 
 

@@ -7,7 +7,7 @@ Prometheus are made from what the last ruling returns.
 import traceback
 
 from bisection.core.reasons.base import Text
-from bisection.judge import alarms, launch_rulings, network, retest
+from bisection.judge import alarms, every_node, launch_rulings, network, retest
 from bisection.judge.evidence import Evidence
 from bisection.runs.run_verdict import RunVerdict
 
@@ -17,6 +17,7 @@ RULINGS = (
     launch_rulings.rule,  # other processes used the cores; wrong answers without a selected test
     launch_rulings.rule_reruns,  # launches that were rerun, as other processes disturbed them
     launch_rulings.rule_hosts,  # slow nodes, faulty adapters
+    every_node.rule,  # nodes of a campaign, beside their peers
     network.rule_pairs,  # components of the network that are slow, suspect, or worse than before
     retest.rule_limits,  # metrics outside their limits, after the retest
     alarms.rule_changes,  # changes and faster metrics since the earlier sessions

@@ -107,7 +107,7 @@ def is_confirmed(comparison: Comparison) -> bool:
 def _run(run: RunVerdict) -> Iterator[Weight]:
     yield from (OF_TEST[case.verdict] for case in run.cases if case.verdict in OF_TEST)
     yield from (weight for name, weight in OF_RUN.items() if getattr(run, name))
-    if not run.count(Verdict.PASS) + run.count(Verdict.KNOWN):
+    if not run.count(Verdict.PASS) + run.count(Verdict.KNOWN) + len(run.every_node):
         yield Weight.UNMEASURED
 
 

@@ -24,7 +24,8 @@ from bisection.runs.run_verdict import RunVerdict, TestResult
 from bisection.store.database import Outcome, Session, Store
 from bisection.store.selection import EARLIER, SelectionError, of_no_use, select
 
-if TYPE_CHECKING:  # loads where a network was measured
+if TYPE_CHECKING:  # it needs this; the others load where a network was measured
+    from bisection.judge.every_node import Survey
     from interconnect.blame import Blame
     from interconnect.impact import Impact
 
@@ -51,6 +52,7 @@ class Evidence:
 
     disturbed: tuple[DisturbedRerun, ...] = ()
     retest: Retest | None = None
+    survey: "Survey | None" = None  # of a campaign over every node
     # Of its results folder, and of those of earlier runs:
     blames: tuple["Blame", ...] = ()  # of each launch of pairs
     unreadable: tuple[Reason, ...] = ()  # matrices of pairs

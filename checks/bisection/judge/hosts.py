@@ -4,7 +4,7 @@ found."""
 import contextlib
 import math
 import statistics
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -77,21 +77,30 @@ def slow_hosts(result: results.Result) -> list[HostFault]:
 
 
 def _slow_nodes(speeds: Mapping[str, float]) -> list[tuple[str, float, float]]:
-    """Returns what `_slow` gives, by the spread of the nodes where they are enough to show it: its
-    limit is for two launches, in both of which chance puts one of the nodes beyond it
-    (LIMITS.pair_chance)."""
+    """Returns what `_slow` gives, by the spread of the nodes where they are enough to show it."""
     if len(speeds) < LIMITS.pair_nodes:
         return _slow(speeds)
-    middle = statistics.median(speeds.values())
-    below = {host: math.log(middle / speed) for host, speed in speeds.items()}
+    middle, least = slow_limit([*speeds.values()])
+    slow = [(host, speed, middle) for host, speed in speeds.items() if speed < least]
+    return sorted(slow, key=lambda item: item[1])
+
+
+def slow_limit(speeds: Sequence[float]) -> tuple[float, float]:
+    """The median speed of alike nodes, and the speed below which one is slow, by their spread where
+    they are enough to show it. The limit is for two launches, in both of which chance puts one of
+    the nodes beyond it (LIMITS.pair_chance)."""
+    if len(speeds) < LIMITS.pair_nodes:
+        middle = statistics.median_high(speeds)
+        return middle, LIMITS.slow_clock * middle
+    middle = statistics.median(speeds)
+    below = [math.log(middle / speed) for speed in speeds]
     # Several slow nodes are how these nodes are: of heavy tails, of two states.
-    tenth = statistics.quantiles(sorted(below.values())[:-1], n=10, method="inclusive")[-1]
-    spread = max(MAD * statistics.median(map(abs, below.values())), tenth / 1.2816)
+    tenth = statistics.quantiles(sorted(below)[:-1], n=10, method="inclusive")[-1]
+    spread = max(MAD * statistics.median(map(abs, below)), tenth / 1.2816)
     chance = math.sqrt(LIMITS.pair_chance / len(speeds))
     limit = statistics.NormalDist().inv_cdf(1 - chance) * max(spread, LIMITS.pair_resolution)
     least = min(max(math.log1p(LIMITS.margin), limit), math.log(LIMITS.slow_gross))
-    slowest = sorted(below, key=below.__getitem__, reverse=True)
-    return [(host, speeds[host], middle) for host in slowest if below[host] > least]
+    return middle, middle * math.exp(-least)
 
 
 def _slow(speeds: Mapping[Any, float]) -> list[tuple[Any, float, float]]:

@@ -43,7 +43,8 @@ def measure(request: Request, results: Path, limit: float | None = None) -> RunV
     report = None
     with contextlib.suppress(FileNotFoundError, ValueError):  # none, or half a report
         report = reframe_report.load_report(results / "report.json")
-    listing = functools.partial(command.listing, request.command)
+    # Of a campaign, what did not run comes with the next batch.
+    listing = None if request.spots else functools.partial(command.listing, request.command)
     run = reframe_report.read(report, log, listing, left, request.scheduler)
     run = replace(run, request=request, seconds=time.monotonic() - began)
     run = folder.named(run, results)

@@ -26,6 +26,7 @@ from bisection.judge.hosts import with_slow_hosts
 from bisection.judge.launch_rulings import replaced
 from bisection.judge.retest import Reruns
 from bisection.night import actions
+from bisection.night.campaign import begun, measure_all
 from bisection.night.measure import measure, request_of_reruns, request_of_retest
 from bisection.night.notify import Endpoint, send
 from bisection.night.prepare import (
@@ -42,6 +43,7 @@ from bisection.report.lines import commanded, wrapped
 from bisection.report.report_data import Report
 from bisection.runs import command, folder, waiting
 from bisection.runs.run_verdict import Request, RunVerdict
+from bisection.schedulers.scheduler import Scheduler
 from bisection.sites.before_run import Partitions
 from bisection.store import sync
 from bisection.store.database import Store
@@ -119,10 +121,11 @@ def run_night(order: Order) -> tuple[RunVerdict, Sequence[str]]:
         request.deadline, request.until = order.deadline, began + order.deadline
     with contextlib.suppress(StoreError):  # as the run's end says
         sync.opened(paths.home(), check=True).close()
+    if order.every_node:
+        return run_campaign(order, request, site, partitions, used)
     against = named(order.against)
     results = folder.new_folder()
-    if all(scheduler.turns("a run") for scheduler in used):
-        request.scheduler, request.job_name = used[0].name, waiting.job_name(results)
+    name_jobs(request, used, results)
     partitions = choose_partitions(request, partitions)
     choose_nodes(request, partitions, order.sweeps_nodes)
     request.command = command.command(request, site, results, order.tags)
@@ -157,6 +160,34 @@ def notified(night: Night, endpoints: Sequence[Endpoint]) -> list[str]:
             traceback.print_exc()
         lines.append(f"notify: {error}")
     return wrapped(*lines)
+
+
+def name_jobs(request: Request, used: Sequence[Scheduler], results: Path) -> None:
+    """Has all jobs of a run that waits in a queue have one name."""
+    if all(scheduler.turns("a run") for scheduler in used):
+        request.scheduler, request.job_name = used[0].name, waiting.job_name(results)
+
+
+def run_campaign(
+    order: Order, request: Request, site: Path, partitions: Partitions, used: Sequence[Scheduler]
+) -> tuple[RunVerdict, Sequence[str]]:
+    """A run of a campaign over every node, whose peers are what it is judged by."""
+    store = None
+    with contextlib.suppress(StoreError):  # as the run's end says
+        store = Store(paths.store_db(paths.home()))
+    name, hours = order.every_node, order.node_hours
+    campaign = begun(name, request, partitions, store, hours, bool(order.retest))
+    results = folder.new_folder()
+    name_jobs(request, used, results)
+    request.at_once = order.at_once
+    tags = [*order.tags, f"{command.CAMPAIGN}={name}"]
+    night = Night(measure_all(campaign, site, results, tags, store), site, results)
+    night.began -= night.run.seconds
+    night.learn(replace(night.evidence, survey=campaign.survey()))
+    if night.run.session:
+        night.trouble(*sync.keep(store, night.verdict, results))
+    lines = [f"results: {paths.shown(results)}", *reported(night, store)]
+    return night.verdict, [*lines, *acted(night, order, partitions)]
 
 
 def acted(night: Night, order: Order, partitions: Partitions) -> list[str]:

@@ -1,6 +1,7 @@
 """Before a run: what a person may ask for, the site and its partitions, nodes, a quiet machine."""
 
 import contextlib
+import math
 import re
 from collections import Counter
 from collections.abc import Sequence
@@ -54,6 +55,9 @@ class Order:
     deadline: float | None = None  # s after the start, by which launches must start
     accepts_stale: bool = False  # kernels of other sources
     sweeps_nodes: bool = False
+    every_node: str = ""  # name of a campaign; "": this is none
+    node_hours: float = math.inf  # that a campaign may use
+    at_once: int = 0  # jobs of a campaign in the queue
     reservation: str = ""  # of all jobs; "": that of the site file
     on_suspect: str | None = None  # a command for bad nodes; None: that of the site file
     acts: Most | None = None  # how many nodes it may be called for; None: it is only printed

@@ -150,7 +150,8 @@ class VerdictDocument(Document, Request):
     network: list[str]  # suspect components of the network
     alarms: list[str]  # of the history: worse since a session
     remarks: list[str]
-    reasons: dict[str, list[Reason]]  # the last ten fields, with their values
+    every_node: list[str]  # each node of a campaign over every node, the worst first
+    reasons: dict[str, list[Reason]]  # the last eleven fields, with their values
     launches: list[LaunchRecord]
     cases: list[JudgedCase]
     installed: Sequence[str]  # by set-up: time, debian or python, name and version

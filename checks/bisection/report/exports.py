@@ -150,11 +150,11 @@ def junit(report: Report) -> str:
 def _tests(verdict: RunVerdict) -> Iterator[JunitTest]:
     """The tests of a run, then what is wrong with it as a whole. A launch measures several tests:
     its duration is shared out evenly among them."""
-    followed = {case.follows for case in verdict.judged}
+    followed, bad = {case.follows for case in verdict.judged}, set(map(id, verdict.bad))
     members = Counter(case.launch for case in verdict.judged)
     launches = {case.launch: case.seconds for case in verdict.cases if case.is_launch}
     for case in verdict.cases:
-        if case.fixture and (case not in verdict.bad or case.name in followed):
+        if case.fixture and (id(case) not in bad or case.name in followed):
             continue  # its tests are counted instead
         shared = launches.get(case.launch, 0.0) / max(1, members[case.launch])
         seconds = case.seconds if case.fixture else shared

@@ -148,6 +148,12 @@ def _failures(report: Report) -> Content:
     return lead, [listing(verdict_text.failure_groups(run), columns, POINTS, "groups")], notes
 
 
+def _every_node(report: Report) -> Content:
+    rows = report.run.every_node if report.run else ()
+    lead = "Each node of the campaign beside its peers: nodes of its kind, in the same tests."
+    return lead, [listing(rows, verdict_text.EVERY_NODE, ROWS, "nodes")], []
+
+
 def _files(group: verdict_text.FailureGroup, folder: Path | None) -> str:
     """Links from the report's folder to those of a group's files that exist, one per line."""
     pattern = Path(paths.ROOT, group.files)
@@ -293,6 +299,7 @@ def _rows(report: Report) -> Content:
 SECTIONS: dict[str, tuple[str, str | Callable[[Report], Content]]] = {
     "worse": ("Worse than before", _worse),
     "failures": ("Failed and not measured", _failures),
+    "every-node": ("Every node", _every_node),
     "checks": ("Checks of the newest run", _checks),
     "notes": ("Notes", _notes),
     "better": ("Better than before", _better),

@@ -3,7 +3,7 @@
 import re
 import textwrap
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from operator import attrgetter
 from typing import Any, NamedTuple
 
@@ -13,7 +13,7 @@ from bisection.core.grouping import grouped
 from bisection.core.reasons import DISTURBED
 from bisection.core.reasons.base import Reason, Text, clause
 from bisection.core.reasons.launches import KernelsKept, LaunchFault, Remarks, Stopped, span
-from bisection.core.reasons.machines import LibraryWarns
+from bisection.core.reasons.machines import LibraryWarns, NodeJudged
 from bisection.core.reasons.performance import FactChanged, MetricMoved, WorseSince, not_retested
 from bisection.core.thresholds import LIMITS
 from bisection.core.units import KIND_OF_UNIT
@@ -22,7 +22,7 @@ from bisection.judge import decision
 from bisection.kernels import tables
 from bisection.kernels.layouts import ON_DEVICES
 from bisection.report.lines import WIDTH, commanded, wrapped
-from bisection.report.text_tables import indented
+from bisection.report.text_tables import indented, noted
 from bisection.report.words import MOST, banner, next_steps, slow_nodes
 from bisection.runs.command import dependents, rerun
 from bisection.runs.run_verdict import JudgedMetric, RunVerdict, TestResult
@@ -41,7 +41,12 @@ def text(verdict: RunVerdict, verbose: bool = False) -> list[str]:
     further = filter(None, (", ".join(_more_counts(verdict)), times_judged(verdict)))
     first = f"{_headed(verdict, _counts(verdict))}, in {duration(verdict.seconds)}"
     lines = wrapped(first) + wrapped(*further, indent="    ")
-    lines += [*failures(verdict), *slower_lines(verdict), *alarms(verdict.alarms)]
+    lines += [
+        *failures(verdict),
+        *every_node(verdict),
+        *slower_lines(verdict),
+        *alarms(verdict.alarms),
+    ]
     changes = [remark for remark in verdict.remarks if isinstance(remark, FactChanged)]
     lines += wrapped(*(f"changed since {utc(change.since)}: {change}" for change in changes))
     lines += [*summary(verdict), ""]
@@ -140,6 +145,30 @@ def failures(verdict: RunVerdict) -> list[str]:
         lines += commanded("rerun", group.rerun, "    ")
         lines += commanded("files", group.files, "    ") if group.files else []
     return lines
+
+
+NODES = 16  # rows of a table that has all nodes; of more, only those that are not as their peers
+EVERY_NODE: tuple[tuple[str, str, Callable[[NodeJudged], str]], ...] = (
+    ("node", "text", lambda row: row.node),
+    ("verdict", "text", lambda row: row.verdict),
+    ("worst metric beside its peers", "text", lambda row: row.worst),
+    ("when", "text", lambda row: utc(row.at) if row.at else ""),
+    ("why", "small", lambda row: row.why),
+)
+
+
+def every_node(verdict: RunVerdict) -> list[str]:
+    """The table of a campaign over every node, the worst first."""
+    rows = verdict.every_node
+    if not rows:
+        return []
+    counts = Counter(row.verdict for row in rows)
+    head = f"{plural(len(rows), 'node')}: {', '.join(f'{n} {v}' for v, n in counts.items())}"
+    shown = rows if len(rows) <= NODES else [r for r in rows if r.verdict != rows[-1].verdict]
+    table = noted(shown, EVERY_NODE[:-1], attrgetter("why"), 2 * NODES) if shown else []
+    left = len(rows) - min(len(shown), 2 * NODES)
+    more = [f"and {left:,} more, in the report"] if left else []
+    return ["", head, *(f"  {line}" for line in [*table, *more])]
 
 
 class FailureGroup(NamedTuple):

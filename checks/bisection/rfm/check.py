@@ -22,6 +22,7 @@ from bisection.core.units import KIND_OF_UNIT
 from bisection.kernels import results
 from bisection.kernels.layouts import ON_DEVICES
 from bisection.kernels.results import ResultError
+from bisection.rfm import internals, queue
 from bisection.rfm.launch import Reporting, environments
 
 
@@ -51,6 +52,7 @@ class KernelCheck(rfm.RunOnlyRegressionTest, Reporting):
     kernel = variable(str, value="", loggable=True)
     case = variable(str, value="", loggable=True)
     layout = variable(str, value="", loggable=True)
+    spot = variable(int, value=-1, loggable=True)  # see Launch
     higher = variable(typ.List[str], value=[], loggable=True)  # metrics that are better so
 
     @run_after("init")
@@ -59,6 +61,10 @@ class KernelCheck(rfm.RunOnlyRegressionTest, Reporting):
         fixtures = type(self).get_variant_info(self.variant_num, recurse=True)["fixtures"]
         launch = fixtures["launch"]["params"]
         self.case, self.layout = launch["case"], launch["layout"]
+        if queue.spots:
+            self.spot = launch["spot"]
+            least = type(self).fixture_space["launch"].cls.least_nodes
+            self.valid_systems = [queue.spots[self.spot][0]] if queue.fits(self.spot, least) else []
         self.tags |= {"upgrade"}
         for tier, wanted in self.tiers.items():
             if all(getattr(self, name) in values for name, values in wanted.items()):
@@ -188,6 +194,10 @@ class KernelCheck(rfm.RunOnlyRegressionTest, Reporting):
             case[name] = special.get(name) or getattr(source, key or name, None)
         others = [name for name in type(self).raw_params["method"].values if name != self.method]
         return reference_files.is_new_method({**reference.data, "$index": index}, case, others)
+
+
+if queue.spots:  # each test is made once per launch: only those of the tier
+    internals.make_only_kinds(lambda kind: queue.TIER in getattr(kind, "tiers", {}))
 
 
 def references_of(test: Any) -> dict[str, Sequence[Any]]:

@@ -151,6 +151,18 @@ def make_only(names: Sequence[str]) -> None:
     TestRegistry.instantiate_all = make_selected
 
 
+def make_only_kinds(wanted: Callable[[Any], bool]) -> None:
+    """Has ReFrame make only the tests of the classes that are wanted."""
+    make = TestRegistry.instantiate_all
+
+    def make_wanted(self: Any, *arguments: Any, **options: Any) -> list[Any]:
+        for kind in self._tests:
+            self._tests[kind][:] = self._tests[kind] if wanted(kind) else []
+        return make(self, *arguments, **options)
+
+    TestRegistry.instantiate_all = make_wanted
+
+
 def hasten() -> None:
     """Takes two thirds off ReFrame's own time per test, loaded or judged.
 

@@ -65,6 +65,7 @@ from bisection.kernels.layouts import LAYOUTS, DoesNotFit
 from bisection.kernels.results import ResultError
 from bisection.rfm import internals, queue
 from bisection.schedulers.scheduler import hosts_of
+from bisection.schedulers.slurm import NODELIST
 
 internals.give_back_temporary_folder()
 internals.start_scripts_below_blanks()
@@ -73,6 +74,8 @@ internals.take_over_slurm(queue.submit, queue.free_blocked, queue.overdue)
 internals.submit_within(queue.allowed)
 if "dependency=singleton" in sys.argv:  # launches run one at a time, however many are queued
     internals.queue_at_once(1000)
+if queue.spots:
+    internals.queue_at_once(queue.at_once)
 
 # Environment variables that begin so change what MPI does.
 TUNING = (
@@ -330,6 +333,12 @@ class Launch(rfm.RunOnlyRegressionTest, Reporting):
     buffers = variable(str, value="host", loggable=True)  # host, or of bisection.rfm.buffers
     # Further options, for all cases.
     options = variable(typ.List[str], value=[])
+    # Its number in a campaign over every node, of which each has nodes of its own.
+    spot: Any = (
+        parameter([*queue.spots], loggable=True)
+        if queue.spots
+        else variable(int, value=-1, loggable=True)
+    )
     # On a simulated partition: whether the kernel charges what it computes there, and options.
     simulates = variable(bool, value=True)
     simulated_options = variable(typ.List[str], value=[])
@@ -356,6 +365,7 @@ class Launch(rfm.RunOnlyRegressionTest, Reporting):
             self.skip_for(Text(f"bisection-{self.kernel} is not simulated"))
         try:
             nodes, cores = int(extras.get("nodes", 1)), processor.num_cores
+            nodes = len(queue.spots[self.spot][1]) if queue.spots else nodes
             devices = layouts.devices_of(self.current_partition)
             shape = layouts.geometry(self.layout, cores, nodes, processor.topology, devices)
         except DoesNotFit as error:
@@ -398,6 +408,8 @@ class Launch(rfm.RunOnlyRegressionTest, Reporting):
         self.job.launcher.options += layouts.bindings(extras.get("binding", []), self.shape)
         self.max_pending_time = queue.until_deadline(self.max_pending_time)
         queue.ask(self.job, self.shape, self.time_limit)
+        if queue.spots:
+            self.job.options.append(f"{NODELIST}{','.join(queue.spots[self.spot][1])}")
         self.job.options += queue.nodelist(self.current_partition.fullname, self.unique_name)
         cores = str(extras.get("granted") or self.current_partition.processor.num_cores)
         facts = {**self.build.facts, "cores": cores}

@@ -14,11 +14,13 @@ from reframe.core.exceptions import ReframeError, SpawnedProcessError
 from reframe.core.schedulers.slurm import slurm_state_pending
 
 from bisection import schedulers
+from bisection.core.commands import option_value
 from bisection.core.identity import Geometry
 from bisection.core.reasons.base import Reason
 from bisection.core.reasons.launches import Blocked
-from bisection.schedulers.scheduler import DEADLINE, NODES
-from bisection.schedulers.slurm import NODELIST, missing, waiting_reasons
+from bisection.schedulers.scheduler import DEADLINE, NODES, SPOTS
+from bisection.schedulers.slurm import NODELIST, missing, node_rows, waiting_reasons
+from bisection.schedulers.slurm_records import UNAVAILABLE
 
 
 def scheduler_of(job: Any) -> schedulers.Scheduler:
@@ -43,22 +45,61 @@ def nodelist(partition: str, launch: str) -> list[str]:
     return [f"{NODELIST}{','.join(sets[number % len(sets)])}"]
 
 
+# ---- a campaign over every node: each launch is a test of its own, on nodes that it names ----
+
+TIER = "nodes"  # its tests
+
+
+def _read_spots() -> tuple[dict[int, tuple[str, list[str]]], int]:
+    """Of each launch its number, the full name of its partition and its nodes; and how many jobs
+    may be in the queue at once. None but in a campaign."""
+    file = os.environ.get(SPOTS)
+    if not file:
+        return {}, 0
+    kept = json.loads(Path(file).read_text())
+    spots = {number: (name, nodes) for number, (name, nodes) in enumerate(kept["spots"])}
+    return {n: spot for n, spot in spots.items() if n >= kept["first"]}, kept["at_once"]
+
+
+spots, at_once = _read_spots()
+
+
+def fits(spot: int, least_nodes: int) -> bool:
+    """True if a launch of at least so many nodes is of the size that isolates what it measures: one
+    node, or several where it measures what is between nodes."""
+    return (least_nodes > 1) == (len(spots[spot][1]) > 1)
+
+
 def free_blocked(jobs: Sequence[Any], reasons: Mapping[str, Sequence[str]] | None) -> list[Any]:
     """Drops the request for the nodes that were chosen before the run, if these are not there any
     more. Returns the jobs of ReFrame that had it, and are to run on other nodes. `reasons` are
-    Slurm's by job number; None if they are not known."""
-    if not os.environ.get(NODES):
+    Slurm's by job number; None if they are not known. In a campaign over every node, jobs wait for
+    their nodes, unless these are down or drained."""
+    if not os.environ.get(NODES) and not spots:
         return []
-    freed = []
     asking = [job for job in jobs if any(option.startswith(NODELIST) for option in job.options)]
     if asking and reasons is None:
         reasons = waiting_reasons(job.jobid for job in asking)
-    for job in asking:
-        if any(why.startswith("ReqNodeNotAvail") for why in (reasons or {}).get(job.jobid, ())):
-            scheduler_of(job).free(job.jobid)
-            job.options = [option for option in job.options if not option.startswith(NODELIST)]
-            freed.append(job)
-    return freed
+    blocked = [
+        job
+        for job in asking
+        if any(why.startswith("ReqNodeNotAvail") for why in (reasons or {}).get(job.jobid, ()))
+    ]
+    if spots:
+        return _patient(blocked)
+    for job in blocked:
+        scheduler_of(job).free(job.jobid)
+        job.options = [option for option in job.options if not option.startswith(NODELIST)]
+    return blocked
+
+
+def _patient(jobs: Sequence[Any]) -> list[Any]:
+    """Those of ReFrame's jobs whose nodes are neither down nor drained."""
+    nodes = {job: option_value(job.options, NODELIST.rstrip("=")).split(",") for job in jobs}
+    names = ",".join(sorted({name for each in nodes.values() for name in each}))
+    rows = node_rows("%N|%T", names=names) if names else []
+    gone = {name for name, state in rows if state.startswith(UNAVAILABLE)}
+    return [job for job in jobs if gone.isdisjoint(nodes[job])]
 
 
 # ---- a place ----

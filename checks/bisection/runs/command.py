@@ -29,10 +29,11 @@ from bisection.kernels.results import disturbed
 from bisection.runs import waiting
 from bisection.runs.reframe_report import RECORDED
 from bisection.runs.run_verdict import Request, RunVerdict, TestResult
-from bisection.schedulers.scheduler import DEADLINE, NODES
+from bisection.schedulers.scheduler import DEADLINE, NODES, SPOTS
 
+CAMPAIGN = "campaign"  # the tag of the sessions of a campaign over every node
 # What sessions have anyway, or ReFrame records.
-RESERVED = re.compile(rf"({RECORDED}|tier|system|environ|arguments)=.*")
+RESERVED = re.compile(rf"({RECORDED}|tier|system|environ|arguments|{CAMPAIGN})=.*")
 TAG = re.compile(r"[A-Za-z][\w.-]*=[^,]*")
 
 
@@ -58,6 +59,8 @@ def command(request: Request, site: Path, folder: Path, tags: Sequence[str] = ()
     # Nothing else may run while a kernel is timed: where the scheduler starts one launch after the
     # other, all are queued at once.
     turns = schedulers.of(request.scheduler).turns(request.job_name) if request.job_name else []
+    if request.spots:  # but each on nodes of its own
+        turns = schedulers.of(request.scheduler).named(request.job_name)
     program = paths.program("reframe")  # beside this Python, else the one on PATH
     words = [paths.from_root(program) if program else "reframe", "-C", paths.from_root(site)]
     words += _each("-c", request.files or map(paths.from_root, check_files()))
@@ -179,6 +182,9 @@ def environment(folder: Path, request: Request | None = None) -> Iterator[dict[s
     ours[paths.RESERVATION] = request.reservation if request else ""
     if request and request.deadline:
         ours[DEADLINE] = f"{request.until} {request.deadline}"
+    if request and request.spots:  # never without: launches would run on any node
+        kept = {name: getattr(request, name) for name in ("spots", "first", "at_once")}
+        ours[SPOTS] = str(paths.write_whole(folder / "spots.json", json.dumps(kept)))
     temporary = None
     with contextlib.suppress(OSError):
         temporary = tempfile.mkdtemp(prefix=".reframe-", dir=folder)

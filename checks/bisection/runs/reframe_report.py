@@ -255,7 +255,7 @@ def _case(entry: Entry, known: _Known) -> TestResult:
         method=entry.get("method") or "",
         name=entry["display_name"],
         hash=entry["hashcode"],
-        run=entry["run_index"],
+        run=max(entry["run_index"], entry.get("spot", -1)),
         fixture=entry["fixture"],
         launches=() if entry["fixture"] else launches,
         verdict=verdict,

@@ -22,7 +22,7 @@ from bisection.core.reasons.launches import (
     Timeout,
     Unconfirmed,
 )
-from bisection.core.reasons.machines import HostFault
+from bisection.core.reasons.machines import HostFault, NodeJudged
 from bisection.core.reasons.performance import Outlier, Slower, SlowNode, WorseSince
 from bisection.core.thresholds import LIMITS
 from bisection.core.verdicts import Verdict
@@ -185,6 +185,11 @@ class Request:
     is_local: bool = False  # launches run on this host, and --wait waits for it to be quiet
     reservation: str = ""  # of all jobs; "": that of the site file
     reruns: int = 0  # beside those that `arguments` ask for: one for each further set of nodes
+    # Of a campaign over every node: the full name of a partition and the nodes of each launch, by
+    # its number in the session.
+    spots: Sequence[tuple[str, tuple[str, ...]]] = ()
+    first: int = 0  # number of the first launch of this ReFrame; those before have ended
+    at_once: int = 0  # jobs
 
 
 class Price(NamedTuple):
@@ -210,6 +215,7 @@ class RunVerdict:
         "network": Reason,
         "alarms": WorseSince,
         "remarks": Reason,
+        "every_node": NodeJudged,
     }
 
     cases: tuple[TestResult, ...] = ()
@@ -224,6 +230,7 @@ class RunVerdict:
     network: tuple[Reason, ...] = ()  # suspect components; what is to be looked at
     alarms: tuple[WorseSince, ...] = ()  # of the history: worse since a session
     remarks: tuple[Reason, ...] = ()  # what a person should know beside
+    every_node: tuple[NodeJudged, ...] = ()  # of a campaign over every node, the worst first
     interconnect: "Interconnect | None" = None  # None: the tier asks another question
     # Sessions of its kind that references may be made from, this one among them; None: not known.
     nights: int | None = None

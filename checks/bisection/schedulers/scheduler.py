@@ -22,6 +22,9 @@ UNREACHABLE = re.compile(
 )
 # In the environment: when the deadline of a run is (Unix time), and how long after its start (s).
 DEADLINE = "BISECTION_DEADLINE"
+# A file's path; its JSON: of a campaign over every node, `first` and `spots` of a Request, and how
+# many jobs may be in the queue `at_once`.
+SPOTS = "BISECTION_SPOTS"
 # A file's path; its JSON: a partition's full name -> lists of nodes, used in turn. They may be too
 # many for the environment.
 NODES = "BISECTION_NODES"
@@ -58,6 +61,7 @@ class QueueNode:
     name: str  # the scheduler's
     host: str  # its own, by which results have it
     state: str  # "idle", or why it takes no job now
+    why: str = ""  # the reason that its scheduler has for that
 
 
 class Scheduler:
@@ -158,6 +162,10 @@ class Scheduler:
     def turns(self, name: str) -> list[str]:
         """ReFrame's options by which jobs of this name run one after the other; none where they
         cannot wait in the queue for one another."""
+        return []
+
+    def named(self, name: str) -> list[str]:
+        """ReFrame's options by which jobs have this name, and run at once."""
         return []
 
     def shaped(self, shape: Geometry) -> list[str]:

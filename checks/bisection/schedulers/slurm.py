@@ -87,13 +87,13 @@ class Slurm(Scheduler):
         if any(option_value(access, *names) for names in others) or not plain:
             return []
         queue = option_value(access, *self.queue_options)
-        rows = node_rows("%N|%n|%t|%P|%f", queue)  # "idle~" is one that sleeps
+        rows = node_rows("%N|%n|%t|%P|%f|%E", queue)  # "idle~" is one that sleeps
         if not queue:  # the default one has a star
             rows = [row for row in rows if row[3].endswith("*")]
         rows = [row for row in rows if wanted <= set(row[4].split(","))]
         if held := option_value(access, *self.reservation_options):
             rows = [*_reserved(rows, held)]
-        nodes = [tuple(row[:3]) for row in rows]
+        nodes = [(*row[:3], row[5].replace("none", "")) for row in rows]
         return [QueueNode(*row) for row in dict.fromkeys(nodes)]  # a row per node and partition
 
     def hosts(self, access: Sequence[str]) -> Mapping[str, str]:
@@ -129,7 +129,10 @@ class Slurm(Scheduler):
             job.options += [time.strftime("--deadline=%Y-%m-%dT%H:%M:%S", end)]
 
     def turns(self, name: str) -> list[str]:
-        return ["-J", "dependency=singleton", "-J", f"job-name={name}"]
+        return ["-J", "dependency=singleton", *self.named(name)]
+
+    def named(self, name: str) -> list[str]:
+        return ["-J", f"job-name={name}"]
 
     def shaped(self, shape: Geometry) -> list[str]:
         variables = {

@@ -51,7 +51,8 @@ NO_PLACE = "Requested node configuration is not available"
 FAILED = "sbatch: error: Batch job submission failed: "
 LIMIT = f"sbatch: error: QOSMaxSubmitJobPerUserLimit\n{FAILED}Job violates accounting/QOS policy"
 SINFO = {
-    "%N|%n|%t|%P|%f": "n1|n1|idle|all*|(null)\nn2|n2|alloc|all*|(null)\nn3|n3|idle|all*|(null)",
+    "%N|%n|%t|%P|%f|%E": "n1|n1|idle|all*|(null)|none\nn2|n2|alloc|all*|(null)|none\n"
+    "n3|n3|idle|all*|(null)|none",
     "%N|%P|%T|%E": "n1|all*|idle|none\nn2|all*|down*|Not responding",
 }
 

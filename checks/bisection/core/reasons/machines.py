@@ -173,6 +173,55 @@ class FaultyMemory(MemoryErrors):
 
 
 @dataclass(frozen=True, kw_only=True)
+class SlowBesidePeers(HostFault):
+    """A node is slow in all its launches of a campaign over every node (`run --every-node`)."""
+
+    code = "SLOW_BESIDE_PEERS"
+    test: str  # with its metric
+    value: float  # of its fastest launch
+    unit: str
+    usual: float  # the median
+    peers: int  # launches on other nodes of its kind
+
+    @property
+    def part(self) -> tuple[str]:
+        return (self.test,)
+
+    def words(self) -> str:
+        values = f"{amount(self.value, self.unit)}, {amount(self.usual, self.unit)} on its peers"
+        return f"{self.host} is slow: {self.test} {values} (median of {self.peers})"
+
+
+@dataclass(frozen=True, kw_only=True)
+class NodeJudged(Reason):
+    """The row of a node in the table of a campaign over every node."""
+
+    code = "NODE_JUDGED"
+    node: str
+    partition: str  # its full name
+    verdict: str  # of judge.every_node.Judged
+    test: str = ""  # that is the worst beside the peers, with its metric; "": nothing was judged
+    value: float = 0.0
+    unit: str = ""
+    usual: float = 0.0  # the median of the peers
+    peers: int = 0
+    at: float = 0.0  # Unix time of the session of its last launch; 0: it has none
+    why: str = ""  # why it is not judged, or has failed
+
+    @property
+    def worst(self) -> str:
+        """The worst metric, with its ratio to that of the peers."""
+        if not self.test:
+            return ""
+        ratio, values = self.value / self.usual, (self.value, self.usual)
+        here, there = (amount(value, self.unit) for value in values)
+        return f"{self.test} {ratio:.0%} of {self.peers} peers ({here}, {there})"
+
+    def words(self) -> str:
+        return f"{self.node}: {'; '.join(filter(None, (self.verdict, self.worst, self.why)))}"
+
+
+@dataclass(frozen=True, kw_only=True)
 class TcpLosses(HostFault):
     code = "TCP_LOSSES"
     fraction: float

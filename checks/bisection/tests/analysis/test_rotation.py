@@ -31,6 +31,7 @@ def slurm(monkeypatch):
 
     def print_nodes(*lines):
         whole = [n if n.count("|") == 4 else re.sub(r"^(\w+)", r"\1|\1", n) for n in lines]
+        whole = [f"{line}|none" for line in whole]
 
         def ask(*command):
             asked.append(command)
@@ -147,7 +148,7 @@ def test_idle_nodes_of_the_jobs_own_queue(slurm):
     where = {**QUAD, "access": ["--partition=quad", "--constraint=ib"]}
     for options in ([], ["-J", "exclusive", "-J", "mem=0"]):  # which name no nodes
         assert choose([where], options, None)["lab:cpu"] == ([("n1", "n3")], 2, 3)
-    assert asked[0] == ("sinfo", "-h", "-N", "-p", "quad", "-o", "%N|%n|%t|%P|%f")
+    assert asked[0] == ("sinfo", "-h", "-N", "-p", "quad", "-o", "%N|%n|%t|%P|%f|%E")
     slurm(*(f"{line}|(null)" for line in ("n1|idle|batch*", "n1|idle|debug", "n2|idle|batch*")),
           "n3|idle|batch*|x")  # fmt: skip
     assert choose([{**QUAD, "access": []}], [], None)["lab:cpu"].sets == [("n1", "n2")]

@@ -19,6 +19,7 @@ KERNELS = {
     "interconnect": {*LOCAL, "pairs", "congestion"} - {"restart"},
     "burn": {"burn"},
     "triage": {"transpose", "network", "pairs", "congestion"},
+    "nodes": {"network", "pairs"},
 }
 
 

@@ -386,7 +386,8 @@ def test_without_reservations_or_an_answer_there_are_none(commands):
 
 
 def test_nodes_that_jobs_of_a_reservation_may_ask_for(held, commands):
-    rows = "n1|h1|maint|all*|(null)\nn2|h2|alloc|all*|(null)\nn5|h5|idle|all*|(null)"
+    states = {"n1|h1": "maint", "n2|h2": "alloc", "n5|h5": "idle"}
+    rows = "\n".join(f"{node}|{state}|all*|(null)|none" for node, state in states.items())
     commands("sinfo", f"cat <<'E'\n{rows}\nE")
     access = ["--partition=all", "--reservation=upgrade"]
     nodes = schedulers.of("slurm").nodes_of(access)

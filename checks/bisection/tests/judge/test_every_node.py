@@ -1,0 +1,314 @@
+"""Campaigns over every node: which launches come next, and which nodes are named, on made-up
+launches."""
+
+import json
+import math
+from collections import Counter
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from results_made import launched
+
+from bisection.core.reasons.base import Text
+from bisection.core.verdicts import Exit, Verdict
+from bisection.judge import decision, rule
+from bisection.judge.every_node import Judged, Measured, NodeLaunch, Survey, launches_of
+from bisection.judge.evidence import Evidence
+from bisection.night import campaign
+from bisection.night.campaign import Campaign
+from bisection.report.documents import VerdictDocument
+from bisection.report.verdict_text import every_node
+from bisection.runs.run_verdict import Request, RunVerdict
+from bisection.schedulers.scheduler import QueueNode
+from bisection.tests.analysis.nights import lognormal, student, with_outliers
+
+PLACE = "lab:cpu"
+METRICS = {
+    1: (("network_noise quantum", "time", "s", "lower"), ("network_noise copy-core", "rate", "B/s",
+        "higher"), ("network_noise copy-node", "rate", "B/s", "higher"),
+        ("noise", "clock", "GHz", "higher")),
+    2: (("pairs tournament", "latency", "s", "lower"), ("pairs tournament", "bandwidth", "B/s",
+        "higher")),
+}  # fmt: skip
+
+
+class World:
+    """A cluster whose launches are made up: a campaign goes to its end on it."""
+
+    def __init__(self, nodes, rng, noise, slow=None, kinds=1, sizes=(1, 2), **states):
+        self.names = [f"n{number:04d}" for number in range(nodes)]
+        self.rng, self.noise, self.slow = rng, noise, slow or {}
+        self.kinds = {name: f"CPU {number % kinds}" for number, name in enumerate(self.names)}
+        self.usual = {name: rng.normal(0, 0.01) for name in self.names}  # no two are alike
+        arguments = ["-n", "^network_noise"] if sizes == (1,) else []
+        part = {"fullname": PLACE, "scheduler": "slurm", "access": []}
+        self.campaign = Campaign("c", [part], Request(arguments=arguments), math.inf, True, [])
+        self.campaign.nodes = {
+            (PLACE, name): QueueNode(name, name, states.get(name, "idle")) for name in self.names
+        }
+        self.batches = []
+
+    def launch(self, nodes):
+        """The cost of a launch is that of its slowest node, by its kind, and noise."""
+        values = {}
+        kinds = " | ".join(sorted({self.kinds[node] for node in nodes}))
+        for number, words in enumerate(METRICS[len(nodes)]):
+            noise = float(self.noise(self.rng, (1, 1))[0, 0])
+            cost = max(self.usual[n] + math.log(self.slow.get(n, 1.0)) for n in nodes) + noise
+            cost += 0.5 * len(kinds) * (number + 1) / 10  # a kind has its own speeds
+            if "CPU 1" in kinds:
+                cost += math.log(1.4)
+            measured = Measured(PLACE, *words, f"{len(nodes)}x1x1", kinds)
+            values[measured] = math.exp(cost if words[3] == "lower" else -cost)
+        return NodeLaunch(PLACE, nodes, 1.0, values)
+
+    def run(self):
+        while batch := self.campaign.next_batch():
+            self.batches.append(batch)
+            self.campaign.launches += [self.launch(nodes) for _, nodes in batch]
+            assert len(self.batches) < 200
+        return self.campaign.survey()
+
+    def named(self):
+        judged = self.run().judged
+        return {node for (_, node), state in judged.items() if state.verdict == Judged.SLOW}
+
+    def count(self):
+        return Counter(len(nodes) for batch in self.batches for _, nodes in batch)
+
+
+NOISES = {
+    "quiet": lognormal(0.003),
+    "usual": lognormal(0.01),
+    "with outliers": with_outliers(0.01, share=0.02),
+    "heavy tails": student(0.006, df=3),
+}
+
+
+@pytest.fixture
+def rng():
+    return np.random.default_rng(20261130)
+
+
+@pytest.mark.parametrize("noise", NOISES)
+def test_of_4000_healthy_nodes_none_is_named_and_slow_ones_are(rng, noise):
+    slow = {"n0100": 1 / 0.9, "n1001": 1 / 0.9, "n2000": 1 / 0.7, "n3999": 1 / 0.7}
+    world = World(4000, rng, NOISES[noise], slow)
+    assert world.named() == set(slow)
+    launches = world.count()
+    assert 4000 <= launches[1] < 4400
+    assert 2000 <= launches[2] < 2600
+    assert World(4000, rng, NOISES[noise]).named() == set()
+
+
+@pytest.mark.parametrize("nodes", [5, 6, 7, 12, 13, 40])
+def test_few_nodes_are_judged_too(rng, nodes):
+    healthy = World(nodes, rng, NOISES["usual"])
+    assert healthy.named() == set()
+    assert {state.verdict for state in healthy.run().judged.values()} == {Judged.OK}
+    world = World(nodes, rng, NOISES["usual"], {"n0003": 1 / 0.7})
+    assert world.named() == {"n0003"}
+    partners = {launch.nodes for launch in world.campaign.launches if "n0003" in launch.nodes}
+    assert len({pair for pair in partners if len(pair) == 2}) >= 2
+
+
+def test_the_slower_of_two_processors_is_no_slow_node(rng):
+    world = World(60, rng, NOISES["usual"], {"n0007": 1 / 0.7}, kinds=2, sizes=(1,))
+    assert world.named() == {"n0007"}
+
+
+@pytest.mark.parametrize("nodes", [1, 2, 3, 4])
+def test_with_fewer_than_four_peers_no_node_is_judged(rng, nodes):
+    survey = World(nodes, rng, NOISES["quiet"], {"n0000": 2.0}).run()
+    for state in survey.judged.values():
+        assert state.verdict == Judged.OPEN
+        assert state.why == (
+            "too few peers to judge it: 4 launches on others of its kind are needed"
+        )
+
+
+def test_nodes_that_take_no_jobs_are_listed_with_the_reason(rng):
+    world = World(8, rng, NOISES["quiet"], n0001="drain", n0002="down*", n0003="alloc")
+    world.campaign.nodes[PLACE, "n0001"].why = "fan"
+    survey = world.run()
+    verdicts = {node: state.why or state.verdict for (_, node), state in survey.judged.items()}
+    assert verdicts.pop("n0001") == "drain: fan"
+    assert verdicts.pop("n0002") == "down*"
+    assert set(verdicts.values()) == {Judged.OK}
+    idle, *_, busy = world.batches
+    assert "n0003" in busy[0][1]
+    assert all("n0003" not in nodes for _, nodes in idle)
+
+
+def test_a_slow_node_is_suspect_without_a_further_launch(rng):
+    world = World(20, rng, NOISES["quiet"], {"n0004": 1.4}, sizes=(1,))
+    world.campaign.retests = False
+    survey = world.run()
+    assert survey.judged[PLACE, "n0004"].verdict == Judged.SUSPECT
+    verdict = rule(RunVerdict(), Evidence(survey=survey))
+    (reason,) = verdict.suspect_nodes
+    assert (reason.host, reason.launches, verdict.slow_nodes) == ("n0004", 1, ())
+
+
+def test_of_a_pair_that_failed_the_node_is_named_that_fails_again(rng):
+    world = World(12, rng, NOISES["quiet"])
+
+    def launch(nodes, healthy=world.launch):
+        done = healthy(nodes)
+        broken = "n0005" in nodes and len(nodes) == 2
+        failure = Text("its cable is loose") if broken else None
+        return NodeLaunch(PLACE, nodes, 1.0, {} if broken else done.values, failure)
+
+    world.launch = launch
+    judged = world.run().judged
+    failed = {node for (_, node), state in judged.items() if state.verdict == Judged.FAILED}
+    assert failed == {"n0005"}
+    assert {state.verdict for state in judged.values()} == {Judged.FAILED, Judged.OK}
+
+
+def test_a_node_whose_launches_are_lost_is_listed(rng):
+    world = World(6, rng, NOISES["quiet"], sizes=(1,))
+    lost = NodeLaunch(PLACE, ("n0002",), 1.0, lost=Text("others had its cores"))
+    world.campaign.launches = [
+        launch for launch in map(world.launch, [(name,) for name in world.names])
+        if launch.nodes != ("n0002",)
+    ]  # fmt: skip
+    survey = Survey((*world.campaign.launches, lost), tuple(world.campaign.nodes), (1,))
+    assert survey.judged[PLACE, "n0002"].why == "others had its cores"
+    assert world.campaign.next_batch() == [(PLACE, ("n0002",))]
+
+
+def test_the_budget_ends_a_campaign(rng):
+    world = World(300, rng, NOISES["quiet"], sizes=(1,))
+    world.campaign.node_hours = 2.0  # 120 launches of a minute
+    assert len(world.campaign.next_batch()) == 120
+    world.campaign.spent = 2.0
+    assert world.campaign.next_batch() == []
+    assert world.campaign.stopped == "the budget of 2.00 node-hours is spent"
+
+
+def test_repaired_nodes_are_judged_anew(rng):
+    world = World(20, rng, NOISES["quiet"], {"n0004": 1.4})
+    assert world.named() == {"n0004"}
+    world.campaign.forget_slow()
+    world.slow = {}
+    assert world.named() == set()
+
+
+# ---- from the record to the report ----
+
+
+def session(speeds, **changes):
+    """The run of a campaign of one launch on each node, with these rates over the usual one; with
+    changes of the facts of the launches on some."""
+    cases = []
+    for number, (node, speed) in enumerate(speeds.items()):
+        facts = {"hosts": [node], "run": number, "geometry": "1x1x1", **changes.get(node, {})}
+        cases += launched("network_noise", "noise", "nodes", 1e-3 / speed, **facts)
+    spots = tuple((PLACE, (node,)) for node in speeds)
+    request = Request(tier="nodes", arguments=["-n", "^network_noise"], spots=spots)
+    return RunVerdict(tuple(cases), session="f00d", started=1.7e9, request=request)
+
+
+def judged(run, *earlier, **states):
+    """The verdict on the last session of a campaign."""
+    launches = [launch for part in (*earlier, run) for launch in launches_of(part)]
+    nodes = dict.fromkeys((PLACE, n) for launch in launches for n in launch.nodes)
+    survey = Survey(tuple(launches), tuple(nodes), (1,), {(PLACE, n): w for n, w in states.items()})
+    return rule(run, Evidence(survey=survey))
+
+
+SPEEDS = {f"n{number}": 1 + number / 1000 for number in range(8)}
+
+
+def test_a_session_is_read_back_as_it_was_kept():
+    run = session({**SPEEDS, "n3": 0.7})
+    kept = json.loads(json.dumps(VerdictDocument.of(judged(run)).data()))
+    read = replace(RunVerdict.from_dict(kept), started=run.started)
+    assert list(launches_of(read)) == list(launches_of(run))
+    assert read.every_node == judged(run).every_node
+
+
+@pytest.mark.parametrize(
+    ("speed", "again", "code", "verdict"),
+    [
+        (1.0, 1.0, Exit.OK, Judged.OK),
+        (0.7, 1.0, Exit.OK, Judged.OK),
+        (0.7, 0.7, Exit.SLOWER, Judged.SLOW),
+        (0.7, None, Exit.NOT_MEASURED, Judged.SUSPECT),
+    ],
+)
+def test_a_slow_launch_counts_once_another_confirms_it(speed, again, code, verdict):
+    first = session({**SPEEDS, "n3": speed})
+    second = session({"n3": again} if again else {})
+    verdict_on = judged(replace(first, cases=(*first.cases,)), second)
+    row = next(row for row in verdict_on.every_node if row.node == "n3")
+    assert (decision.of_run(verdict_on), row.verdict) == (code, verdict)
+    named = {reason.host for reason in (*verdict_on.slow_nodes, *verdict_on.suspect_nodes)}
+    assert named == ({"n3"} if code else set())
+
+
+def test_a_launch_whose_tests_did_not_run_is_lost():
+    run = session(SPEEDS)
+    run = replace(run, cases=run.cases[:-1])
+    assert [launch.number for launch in launches_of(run) if launch.lost] == [7]
+
+
+def test_a_disturbed_launch_judges_no_node():
+    verdict = judged(session(SPEEDS, n2={"disturbed": 0.9}))
+    (row,) = [row for row in verdict.every_node if row.verdict == Judged.OPEN]
+    assert row.node == "n2"
+    assert "90%" in row.why
+    assert decision.of_run(verdict) == Exit.NOT_MEASURED
+
+
+def test_the_table_has_the_worst_first_and_all_of_few_nodes():
+    run = session({**SPEEDS, "n3": 0.7})
+    verdict = judged(run, session({"n3": 0.7}), n9="drain: fan")
+    lines = every_node(verdict)
+    assert lines[1] == "8 nodes: 1 slow, 7 as its peers"
+    assert (
+        lines[3].split()
+        == (
+            "n3 slow network_noise p2p time 143% of 7 peers (1.43 ms, 997 us) 2023-11-14 22:13 UTC"
+        ).split()
+    )
+    assert len(lines) == 3 + 8
+    many = session({f"n{number}": 1.0 for number in range(40)})
+    assert every_node(judged(many))[2:] == ["  and 40 more, in the report"]
+
+
+def test_a_batch_replaces_what_it_lost():
+    """Builds count once; a launch that was not measured is launched again, and no longer counts."""
+    lost = {"verdict": Verdict.NOT_MEASURED, "reason": Text("BLOCKED")}
+    first = campaign._joined(None, session(SPEEDS, n2=lost, n5={"disturbed": 0.9}))
+    measured = {(node,) for node in SPEEDS if node not in ("n2", "n5")}
+    assert {case.record.hosts for case in first.cases} == measured
+    more = session({**SPEEDS, "n8": 1.0, "n9": 1.0})
+    more = replace(more, cases=more.cases[-4:])
+    both = campaign._joined(first, more)
+    assert len(both.cases) == 2 * 8
+    assert len(both.request.spots) == 10
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        (["--tier", "quick"], "--tier is of another kind of run than --every-node"),
+        (["--sweep-nodes"], "--sweep-nodes is of another kind of run than --every-node"),
+        (["--against", "earlier"], "--against is of another kind of run than --every-node"),
+        (["--node-hours", "0"], "'0' is not above 0"),
+        (["--node-hours", "nan"], "'nan' is not node-hours such as 20, 0.5 or 8m"),
+        (["--at-once", "0"], "'0' is not a whole number above 0"),
+        ([], "localhost: no partition has a scheduler that starts jobs on nodes by name"),
+    ],
+)
+def test_what_does_not_fit_a_campaign_is_refused(command_line, arguments, says):
+    code, _, error = command_line("run", "--every-node", "spring", *arguments)
+    assert (code, says in error) == (2, True), error
+
+
+def test_a_name_is_no_path(command_line):
+    code, _, error = command_line("run", "--every-node", "a,b")
+    assert (code, "'a,b': not a name" in error) == (2, True)
