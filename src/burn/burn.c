@@ -5,6 +5,7 @@
  * by the first rank of each node. */
 #include "burn.def"
 #include "burn_work.h"
+#include "charge.h"
 #include "host.h"
 #include "sensors.h"
 
@@ -50,9 +51,9 @@ typedef struct {
     bool first;      /* rank of its node */
     double began;
     bx_burn_work work;
-    double caches;                 /* B of the node's last-level caches together; 0: unknown */
-    double *took;                  /* [passes of a step] s, of the triad */
-    double seconds, energy, since; /* of the step; J and time before it */
+    double caches;          /* B of the node's last-level caches together; 0: unknown */
+    double *took;           /* [passes of a step] s, of the triad */
+    double seconds, energy; /* of the step; J before it */
     bx_sensors start;
     burn_curve curves[BX_BURN_METHODS];
     bx_json *details;
@@ -112,6 +113,8 @@ static int setup(bx_run *run, void **state)
     double bytes = 0;
     *state = b;
     b->run = run;
+    if (BX_IS_SIMULATED)
+        return bx_run_refuse(run, BX_USAGE, "a simulated node has no load, and no sensors");
     b->firsts = MPI_COMM_NULL;
     *w = (bx_burn_work){
         .comm = bx_run_node_comm(run),
@@ -129,7 +132,9 @@ static int setup(bx_run *run, void **state)
     if (code != BX_OK) return code;
     for (int m = 0; m < BX_BURN_METHODS; m++)
         if (bx_run_is_selected(run, methods[m].name) && !bx_burn_allocate(w, m))
-            return bx_run_refuse(run, BX_RESOURCES, "%s: out of memory", methods[m].name);
+            bx_run_refuse(run, BX_RESOURCES, "%s: out of memory", methods[m].name);
+    code = bx_run_agree(run);
+    if (code != BX_OK) return code;
     bx_blas_set_threads(w->threads);
     bx_blas_name_library();
     MPI_Comm_split(bx_run_comm(run), b->first ? 0 : MPI_UNDEFINED, bx_run_rank(run), &b->firsts);
@@ -144,15 +149,13 @@ static int setup(bx_run *run, void **state)
 
 static void prepare(void *state, size_t method, size_t at)
 {
-    burn *b = state;
-    bx_burn_prepare(&b->work, (int)method);
-    if (b->first) b->energy = bx_sensors_energy();
-    b->since = MPI_Wtime();
+    bx_burn_prepare(&((burn *)state)->work, (int)method);
 }
 
 static void step(void *state, size_t method, size_t at)
 {
     burn *b = state;
+    if (b->first) b->energy = bx_sensors_energy(); /* not while other nodes were waited for */
     double start = MPI_Wtime();
     bx_burn_run(&b->work, (int)method, b->curves[method].passes, b->took);
     b->seconds = MPI_Wtime() - start;
@@ -161,8 +164,15 @@ static void step(void *state, size_t method, size_t at)
 /* The slowest core of the node: what its CPU's frequency driver says, or else what is measured. */
 static double read_clock(const burn *b)
 {
-    double clock = bx_sensors_clock(), slowest = NAN;
-    if (isnan(clock)) clock = bx_host_clock_ghz(b->work.threads);
+    double clock = INFINITY, slowest = NAN;
+    bool unknown = false;
+#pragma omp parallel num_threads(b->work.threads) reduction(min : clock) reduction(|| : unknown)
+    {
+        double mine = bx_sensors_clock();
+        unknown = isnan(mine);
+        clock = unknown ? clock : mine;
+    }
+    if (unknown) clock = bx_host_clock_ghz(b->work.threads);
     MPI_Reduce(&clock, &slowest, 1, MPI_DOUBLE, MPI_MIN, 0, b->work.comm);
     return slowest;
 }
@@ -188,9 +198,9 @@ static void inspect(void *state, size_t method, size_t at, bx_verification *veri
     burn *b = state;
     burn_curve *c = &b->curves[method];
     bx_sensors now = {0};
+    double seconds = slowest_rank(b, c, method), energy = b->first ? bx_sensors_energy() : NAN;
     if (b->first) bx_sensors_read(&now);
-    double elapsed = MPI_Wtime() - b->since, clock = read_clock(b),
-           seconds = slowest_rank(b, c, method), power = growth(b->energy, now.energy) / elapsed;
+    double clock = read_clock(b), power = growth(b->energy, energy) / seconds;
     bx_burn_check(&b->work, (int)method, c->passes, verification);
     if (!b->first || !bx_run_is_sampling(b->run)) return;
     c->points = bx_memory_grow(c->points, c->count + 1, sizeof *c->points);
@@ -225,11 +235,15 @@ static void verify(void *state, size_t method, size_t at, bx_verification *verif
     c->best = INFINITY;
     while (seconds < ENOUGH * slice && next < MOST_PASSES) {
         set_passes(b, method, next);
-        prepare(state, method, at);
-        step(state, method, at);
-        seconds = b->seconds;
-        inspect(state, method, at, verification);
-        MPI_Allreduce(MPI_IN_PLACE, &seconds, 1, MPI_DOUBLE, MPI_MAX, bx_run_comm(b->run));
+        seconds = INFINITY;
+        for (int turn = 0; turn < 2; turn++) { /* the first may load libraries, or be disturbed */
+            prepare(state, method, at);
+            step(state, method, at);
+            double slowest = b->seconds;
+            inspect(state, method, at, verification);
+            MPI_Allreduce(MPI_IN_PLACE, &slowest, 1, MPI_DOUBLE, MPI_MAX, bx_run_comm(b->run));
+            seconds = fmin(seconds, slowest);
+        }
         next = (double)c->passes * fmin(GROWTH, slice / seconds);
     }
     set_passes(b, method, round(next));
@@ -264,7 +278,8 @@ static double part(const burn_curve *c, size_t column, bool last)
     size_t count = 0;
     for (const burn_step *p = c->points; p < c->points + c->count; p++) {
         double middle = p->busy - p->seconds / 2, value = ((const double *)p)[column];
-        if (!isnan(value) && (last ? middle >= whole - length : middle <= length))
+        bool at_end = c->count > 1 && p == &c->points[last ? c->count - 1 : 0]; /* however long */
+        if (!isnan(value) && (at_end || (last ? middle >= whole - length : middle <= length)))
             values[count++] = value;
     }
     double median = bx_statistics_quantile(values, count, 0.5);
@@ -323,7 +338,9 @@ static int worst_node(const burn *b, size_t method)
     int worst = 0;
     for (int node = 1; node < bx_run_node_count(b->run); node++) {
         double mine = sustained(&nodes[node]), other = sustained(&nodes[worst]);
-        if (mine < other || (isnan(other) && nodes[node].rate < nodes[worst].rate)) worst = node;
+        if (mine < other ||
+            (isnan(other) && (!isnan(mine) || nodes[node].rate < nodes[worst].rate)))
+            worst = node;
     }
     return worst;
 }
@@ -420,7 +437,9 @@ static void report(void *state, bx_run *run, bx_json *details)
                     "not a rate by STREAM's rules",
                     bytes / 0x1p20, b->caches / 0x1p20);
     if (bx_run_is_selected(run, "triad") && !(b->caches > 0))
-        bx_run_note(run, "triad: the system names no size of a cache: 256 MiB are assumed");
+        bx_run_note(run, "triad: the system names no size of a cache: %s",
+                    array_bytes > 0 ? "it is not known whether --array is large enough"
+                                    : "256 MiB are assumed");
 }
 
 static double items(void *state, size_t method, size_t at)

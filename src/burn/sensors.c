@@ -86,6 +86,6 @@ void bx_sensors_read(bx_sensors *s)
         .corrected = combine("/sys/devices/system/edac/mc/mc*/ce_count", NULL, false),
         .uncorrected = combine("/sys/devices/system/edac/mc/mc*/ue_count", NULL, false),
         .throttled = combine("/sys/devices/system/cpu/cpu[0-9]*/thermal_throttle/*_throttle_count",
-                             NULL, false),
+                             NULL, true), /* a package's is in the folder of each of its CPUs */
     };
 }

@@ -117,6 +117,7 @@ void bx_comm_buffer_fetch(const bx_comm_buffer *buffer, const void *at, size_t b
 void bx_comm_buffer_stage(const bx_comm_buffer *buffer, const void *at, size_t bytes, bool out)
 {
     if (place != STAGED) return;
+    bx_device_get()->sync(); /* what is queued before it is no part of the copy */
     double start = PMPI_Wtime();
     void *there = on_device(buffer, at);
     if (out) copy((void *)at, there, bytes, BX_TO_HOST);

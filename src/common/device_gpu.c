@@ -334,9 +334,13 @@ static void *open_beside(int use, const char *called, const char **name, char *w
     int own = 0, first = gpu.hip ? FIRST_HIP : 0, end = gpu.hip ? LIBRARY_COUNT : FIRST_HIP;
     while (LIBRARIES[own][RUNTIME] != gpu.library) own++;
     void *library = dlopen(*name = LIBRARIES[own][use], RTLD_NOW);
+    const char *fault = library ? NULL : dlerror(); /* a library that it needs may be missing */
+    char said[128] = "";
+    if (fault) snprintf(said, sizeof said, "%s", fault);
     for (int i = first; i < end && !library; i++)
         library = dlopen(*name = LIBRARIES[i][use], RTLD_NOW);
-    snprintf(why, size, "no %s is found: %s fits %s", called, LIBRARIES[own][use], gpu.library);
+    snprintf(why, size, "no %s is found: %s fits %s: %s", called, LIBRARIES[own][use], gpu.library,
+             said);
     return library;
 }
 

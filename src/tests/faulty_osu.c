@@ -3,6 +3,7 @@
  *
  *   byte  a byte of what arrives is another
  *   skip  nothing is sent, and nothing arrives
+ *   slower  each look adds the square of its number
  *
  * The values and the verification are under test. */
 #include <mpi.h>
@@ -31,7 +32,7 @@ double bx_faulty_wtime(void)
     int rank;
     MPI_Comm_rank(MPI_COMM_WORLD, &rank);
     looks++;
-    return clock_now += rank + 1;
+    return clock_now += (rank + 1) * (now("slower") ? (double)looks * (double)looks : 1);
 }
 
 int bx_faulty_send(const void *sent, int count, MPI_Datatype type, int to, int tag, MPI_Comm comm)

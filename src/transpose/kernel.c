@@ -213,9 +213,10 @@ static int check_sizes(bx_transpose_state *t, int bands)
     double fields = need;
     if (settle_methods(t, &need) != BX_OK) return BX_RESOURCES;
     /* Fields are claimed, but not on a device. */
-    double copied = bx_plan_bytes(g, rank, bands, 1);
-    if (!options.transpose_only) copied += bx_plan_device_ffts_bytes(g, rank);
-    int code = bx_comm_buffers_open_moved(t->run, need - fields + copied, -copied, sized_by);
+    double copied = bx_plan_bytes(g, rank, bands, 1),
+           ffts = options.transpose_only ? 0 : bx_plan_device_ffts_bytes(g, rank), /* there alone */
+        beside = -copied - (bx_comm_buffers_are_staged() ? 2 : 1) * ffts;
+    int code = bx_comm_buffers_open_moved(t->run, need - fields + copied + ffts, beside, sized_by);
     if (code != BX_OK) return code;
     return bx_resources_claim_time(t->run, 0, round_seconds(t, bands), sized_by);
 }

@@ -274,7 +274,8 @@ void bx_plan_clear_planes(const bx_plan *plan, bx_complex *planes);
 /* Plans these FFTs, or refuses with BX_USAGE where there is no library of them, or it refuses a
  * plan.  Returns as bx_run_agree.  Collective over the run. */
 int bx_plan_create_device_ffts(bx_plan *plan);
-/* Bytes of the work areas of these plans on a device, at most as much as is transformed. */
+/* Bytes of the work areas of these plans on a device, if each is as large as what it transforms:
+ * lengths with a prime factor above 127 take more (cuFFT's manual), and are refused later. */
 double bx_plan_device_ffts_bytes(const bx_geometry *g, int rank);
 /* Frees what a plan has on a device. */
 void bx_plan_free_device(bx_plan *plan);
