@@ -19,8 +19,7 @@ from bisection.night import campaign
 from bisection.night.campaign import Campaign
 from bisection.report.documents import VerdictDocument
 from bisection.report.verdict_text import every_node
-from bisection.runs.folder import kept_launches
-from bisection.runs.run_verdict import Request, RunVerdict, TestResult
+from bisection.runs.run_verdict import Request, RunVerdict
 from bisection.schedulers.scheduler import QueueNode
 from bisection.tests.analysis.nights import lognormal, student, with_outliers
 
@@ -251,9 +250,9 @@ def test_pairs_of_a_campaign_are_no_matrix_of_the_network(monkeypatch):
 def test_the_launches_of_a_large_campaign_are_looked_through_once(monkeypatch):
     run = session(SPEEDS)
     comparisons = []
-    monkeypatch.setattr(TestResult, "__eq__", lambda *_: comparisons.append(1))
+    monkeypatch.setattr(type(run.cases[0]), "__eq__", lambda *_: comparisons.append(1))
     bad = [replace(case, verdict=Verdict.NOT_MEASURED) for case in run.cases]
-    assert [*kept_launches(replace(run, cases=(*run.cases, *bad)), "noise")] == []
+    assert [*network.kept_launches(replace(run, cases=(*run.cases, *bad)), "noise")] == []
     assert comparisons == []
 
 
