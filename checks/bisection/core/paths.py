@@ -12,6 +12,10 @@ ROOT = Path(__file__).resolve().parents[3]
 RESERVATION = "BISECTION_RESERVATION"
 TEMPORARY = "BISECTION_TMPDIR"  # in ReFrame's environment: what TMPDIR was, "" without any
 
+# In the environment of a run alone, no job has it: lines HOST SCHEME CREDENTIALS, the header
+# Authorization for endpoints on HOST; a file with such lines.
+AUTHORIZATION, AUTHORIZATION_FILE = "BISECTION_NOTIFY_AUTH", "BISECTION_NOTIFY_AUTH_FILE"
+
 
 def home() -> Path:
     """The folder for everything that is generated: $BISECTION_HOME, else .bisection/."""

@@ -14,8 +14,8 @@ TIERS = ("triage", "interconnect")  # whose question is the network
 
 def measured(evidence: Evidence, store: Store | None, run: RunVerdict) -> Evidence:
     """Adds what a run measured of its network, and what earlier runs measured by its pairs.
-    `store`: None if none is stored."""
-    if not any(kept_launches(run, *KERNELS)):
+    `store`: None if none is stored. Each matrix of a campaign is of two nodes, which it judges."""
+    if run.request.spots or not any(kept_launches(run, *KERNELS)):
         return evidence
     from interconnect.measured import of_run
 

@@ -122,7 +122,7 @@ def run_night(order: Order) -> tuple[RunVerdict, Sequence[str]]:
     with contextlib.suppress(StoreError):  # as the run's end says
         sync.opened(paths.home(), check=True).close()
     if order.every_node:
-        return run_campaign(order, request, site, partitions, used)
+        return run_campaign(order, request, site, partitions, used, endpoints)
     against = named(order.against)
     results = folder.new_folder()
     name_jobs(request, used, results)
@@ -169,7 +169,12 @@ def name_jobs(request: Request, used: Sequence[Scheduler], results: Path) -> Non
 
 
 def run_campaign(
-    order: Order, request: Request, site: Path, partitions: Partitions, used: Sequence[Scheduler]
+    order: Order,
+    request: Request,
+    site: Path,
+    partitions: Partitions,
+    used: Sequence[Scheduler],
+    endpoints: Sequence[Endpoint],
 ) -> tuple[RunVerdict, Sequence[str]]:
     """A run of a campaign over every node, whose peers are what it is judged by."""
     store = None
@@ -187,7 +192,7 @@ def run_campaign(
     if night.run.session:
         night.trouble(*sync.keep(store, night.verdict, results))
     lines = [f"results: {paths.shown(results)}", *reported(night, store)]
-    return night.verdict, [*lines, *acted(night, order, partitions)]
+    return night.verdict, [*lines, *acted(night, order, partitions), *notified(night, endpoints)]
 
 
 def acted(night: Night, order: Order, partitions: Partitions) -> list[str]:

@@ -4,6 +4,7 @@ A message is a file of a folder until its endpoint has taken it, so that it surv
 is away and a run that dies. Nothing here changes a verdict.
 """
 
+import contextlib
 import json
 import os
 import re
@@ -32,8 +33,6 @@ from bisection.runs.run_verdict import RunVerdict
 
 FOLDER = "notify"
 TEMPLATES = paths.ROOT / "site-configs/monitoring"
-# In the environment: the value of the header Authorization; a file that holds it.
-AUTHORIZATION, AUTHORIZATION_FILE = "BISECTION_NOTIFY_AUTH", "BISECTION_NOTIFY_AUTH_FILE"
 TRIES = 3
 AGAIN = (408, 425, 429, *range(500, 512))  # status codes that ask for another try
 REFUSED = (400, 413, 415, 422)  # codes of a message that will never be taken
@@ -58,6 +57,10 @@ class Endpoint:
         template = (shipped if shipped.exists() else Path(form[1])) if form[1] else None
         if template:
             filled(template, {})  # what is wrong with it is said before the run
+        try:
+            authorization(form[2])
+        except (BisectionError, OSError, ValueError) as error:
+            raise BisectionError(f"notify {text!r}: {error}") from error
         return cls(form[2], template)
 
 
@@ -115,14 +118,25 @@ def send(
         body = filled(endpoint.template, words) if endpoint.template else verdict
         name = f"{time.time_ns()}-{number}.json"
         paths.write_whole(folder / name, json.dumps({"url": endpoint.url, "body": body}))
-    waiting = sorted(folder.glob("*.json"))
+    urls: dict[Path, str] = {}  # of messages that wait, the oldest first
+    for file in sorted(folder.glob("*.json")):
+        try:
+            urls[file] = url_of(file)
+        except FileNotFoundError:  # another run has sent it
+            continue
+        except (OSError, ValueError) as error:
+            aside = file.with_name(f"{file.name}.unreadable")
+            with contextlib.suppress(OSError):
+                file.rename(aside)
+            yield f"notify: {file.name} is no message ({error}); it is renamed to {aside.name}"
     most = int(LIMITS.notify_kept)
-    for file in waiting[:-most]:
+    for file in [*urls][:-most]:
         file.unlink()
+        del urls[file]
         yield f"notify: {file.name} is dropped: more than {most} messages wait"
     by_url: dict[str, list[Path]] = {}
-    for file in waiting[-most:]:
-        by_url.setdefault(json.loads(file.read_text(encoding="utf-8"))["url"], []).append(file)
+    for file, url in urls.items():
+        by_url.setdefault(url, []).append(file)
     # Each endpoint has a thread, which is left alone if its server answers without an end.
     ends: dict[str, Future[str]] = {url: Future() for url in by_url}
     for url, end in ends.items():
@@ -139,6 +153,17 @@ def send(
         yield f"notify: {host}: {text}{kept}"
 
 
+def url_of(file: Path) -> str:
+    """Where a message goes; ValueError: the file is none."""
+    stored = json.loads(file.read_text(encoding="utf-8"))
+    if not isinstance(stored, dict) or "body" not in stored:
+        raise ValueError("no body")
+    url = str(stored.get("url"))
+    if not urlsplit(os.path.expandvars(url)).netloc:
+        raise ValueError("no URL")
+    return url
+
+
 def deliver(url: str, messages: Sequence[Path], end: "Future[str]") -> None:
     """Posts messages in turn, and deletes those that are taken, or refused for good."""
     import requests  # takes 0.1 s
@@ -147,7 +172,7 @@ def deliver(url: str, messages: Sequence[Path], end: "Future[str]") -> None:
 
     text = ""
     try:
-        headers = authorization()
+        headers = authorization(url)
         session = requests.Session()
         retry = Retry(
             TRIES,
@@ -175,14 +200,37 @@ def deliver(url: str, messages: Sequence[Path], end: "Future[str]") -> None:
                 break
             file.unlink()
             text += "" if taken else ", the message is dropped"
+    except BisectionError as error:
+        text = str(error)
     except Exception as error:  # its words may hold the whole URL
         cause = re.search(r"\[Errno -?\d+\] ([^'\")>]+)", str(error))
         text = cause[1].rstrip(": ") if cause else type(error).__name__
     end.set_result(text)
 
 
-def authorization() -> dict[str, str]:
-    """The header, of the environment; OSError: the file that it names cannot be read."""
-    file = os.environ.get(AUTHORIZATION_FILE)
-    value = Path(file).read_text(encoding="utf-8") if file else os.environ.get(AUTHORIZATION, "")
-    return {"Authorization": value.strip()} if value.strip() else {}
+def authorization(url: str) -> dict[str, str]:
+    """The header for a URL's host, of the environment; none for hosts that no line of it names.
+
+    Raises:
+        BisectionError: a line names no host, or the URL would send the header unencrypted.
+        OSError: the file that the environment names cannot be read.
+    """
+    file = os.environ.get(paths.AUTHORIZATION_FILE)
+    secret = os.environ.get(paths.AUTHORIZATION, "")
+    lines = (Path(file).read_text(encoding="utf-8") if file else secret).splitlines()
+    values: dict[str, str] = {}
+    for number, line in enumerate(lines, 1):
+        form = re.fullmatch(r"([\w.:-]+)\s+(\S+\s+\S.*)", line.strip())
+        if form:
+            values[form[1].lower()] = form[2]
+        elif line.strip():
+            where = f"line {number} of {file or '$' + paths.AUTHORIZATION}"
+            example = "elastic.example.org ApiKey abc"
+            raise BisectionError(f"{where} is not HOST SCHEME CREDENTIALS, such as {example}")
+    parts = urlsplit(os.path.expandvars(url))
+    host = parts.hostname or ""
+    if host not in values:
+        return {}
+    if parts.scheme != "https" and not re.fullmatch(r"localhost|127(\.\d+){3}|::1", host):
+        raise BisectionError(f"the authorization for {host} is sent by https:// alone")
+    return {"Authorization": values[host]}

@@ -193,7 +193,8 @@ def environment(folder: Path, request: Request | None = None) -> Iterator[dict[s
             file = paths.write_whole(folder / "nodes.json", json.dumps(request.nodes))
             ours[NODES] = str(file)
     try:
-        yield {**os.environ, **ours}
+        secrets = (paths.AUTHORIZATION, paths.AUTHORIZATION_FILE)
+        yield {name: text for name, text in os.environ.items() if name not in secrets} | ours
     finally:
         if temporary:
             shutil.rmtree(temporary, ignore_errors=True)

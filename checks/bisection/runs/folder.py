@@ -91,7 +91,7 @@ def kept_file(case: TestResult, suffix: str) -> Path:
 def kept_launches(run: RunVerdict, *kernels: str) -> Iterator[TestResult]:
     """The launches of these kernels that ended well and whose results were kept."""
     for case in run.cases:
-        ran = case.fixture and case.record.kernel in kernels and case not in run.bad
+        ran = case.fixture and case.record.kernel in kernels and not case.is_bad
         if ran and case.files.endswith(".*") and kept_file(case, "json").is_file():
             yield case
 

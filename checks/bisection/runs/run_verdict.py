@@ -102,6 +102,10 @@ class TestResult(TestId):
         return self.fixture and bool(self.record.kernel)
 
     @property
+    def is_bad(self) -> bool:
+        return self.verdict in (Verdict.FAIL, Verdict.NOT_MEASURED)
+
+    @property
     def launch(self) -> tuple[str | int, ...]:
         place = (self.system, self.partition, self.environ)
         return (self.record.kernel, self.case, self.layout, *place, self.run)
@@ -298,7 +302,7 @@ class RunVerdict:
     @property
     def bad(self) -> list[TestResult]:
         """Failed and unmeasured tests; a fixture stands for the tests that depend on it."""
-        return [case for case in self.cases if case.verdict in (Verdict.FAIL, Verdict.NOT_MEASURED)]
+        return [case for case in self.cases if case.is_bad]
 
     @functools.cached_property
     def _failed_launches(self) -> set[str]:
@@ -338,7 +342,8 @@ class RunVerdict:
             records = [LaunchRecord.read(record) for record in kept["launches"]]
             network = kept["interconnect"]
             reasons: dict[str, Any] = {
-                name: read_each(kind, kept["reasons"][name]) for name, kind in cls.REASONS.items()
+                name: read_each(kind, kept["reasons"].get(name, ()))
+                for name, kind in cls.REASONS.items()
             }
             return cls(
                 cases=tuple(TestResult.from_dict(case, records) for case in kept["cases"]),

@@ -93,7 +93,7 @@ class Slurm(Scheduler):
         rows = [row for row in rows if wanted <= set(row[4].split(","))]
         if held := option_value(access, *self.reservation_options):
             rows = [*_reserved(rows, held)]
-        nodes = [(*row[:3], row[5].replace("none", "")) for row in rows]
+        nodes = [(*row[:3], "" if row[5] == "none" else row[5]) for row in rows]
         return [QueueNode(*row) for row in dict.fromkeys(nodes)]  # a row per node and partition
 
     def hosts(self, access: Sequence[str]) -> Mapping[str, str]:

@@ -42,3 +42,19 @@ def test_counts(commands, lines, counts, code):
     done = subprocess.run([CHECKS.parent / ".ci" / "run"], capture_output=True, text=True)
     assert counts in done.stdout.splitlines()[-1]
     assert done.returncode == code
+
+
+@pytest.mark.parametrize("is_new", [True, False])
+def test_documentation_is_skipped_where_python_is_older_than_its_packages(tmp_path, is_new):
+    """The programs of set-up are made up: make -o takes it as done."""
+    (tmp_path / "venv/bin").mkdir(parents=True)
+    (tmp_path / "bin").mkdir()
+    programs = {"venv/bin/python": 0 if is_new else 1, "venv/bin/pip": 0, "bin/workshop": 0}
+    for name, code in programs.items():
+        (tmp_path / name).write_text(f"#!/bin/sh\necho {name}\nexit {code}\n")
+        (tmp_path / name).chmod(0o755)
+    words = ["make", "-o", "setup-dev", "docs", f"BISECTION_HOME={tmp_path}"]
+    done = subprocess.run(words, cwd=CHECKS.parent, capture_output=True, text=True)
+    ends = ["venv/bin/pip", "bin/workshop"] if is_new else ["skipped: make docs needs Python 3.11"]
+    assert done.stdout.splitlines() == ["== docs", "venv/bin/python", *ends]
+    assert done.returncode == 0

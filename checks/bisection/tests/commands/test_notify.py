@@ -4,14 +4,19 @@ import json
 import threading
 import time
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from types import SimpleNamespace
 
 import pytest
 from reports import case, failure, only, ran
 
+from bisection.core.paths import AUTHORIZATION, AUTHORIZATION_FILE
 from bisection.core.reasons.launches import OutOfMemory
 from bisection.core.thresholds import LIMITS
 from bisection.core.verdicts import BisectionError
-from bisection.night.notify import AUTHORIZATION, AUTHORIZATION_FILE, FOLDER, Endpoint, send
+from bisection.judge.every_node import Survey
+from bisection.night import night
+from bisection.night.notify import FOLDER, Endpoint, authorization, send
+from bisection.night.prepare import Order
 
 
 class Handler(BaseHTTPRequestHandler):
@@ -98,19 +103,105 @@ def test_a_chat_gets_a_text(sent, server):
 
 
 def test_authorization_is_of_the_environment_or_a_file(sent, server, tmp_path, monkeypatch):
-    monkeypatch.setenv(AUTHORIZATION, "ApiKey abc")
+    monkeypatch.setenv(AUTHORIZATION, "127.0.0.1 ApiKey abc")
     sent("200")
-    (tmp_path / "secret").write_text("Bearer def\n")
+    (tmp_path / "secret").write_text("elastic.example.org ApiKey x\n\n127.0.0.1 Bearer def\n")
     monkeypatch.setenv(AUTHORIZATION_FILE, str(tmp_path / "secret"))
     sent("200")
     assert [word for _, word, _ in server.met] == ["ApiKey abc", "Bearer def"]
     (tmp_path / "secret").unlink()
-    assert "No such file or directory; 1 message kept for the next run" in sent("200")[0]
+    with pytest.raises(BisectionError, match=r"200': .*No such file or directory: '.*secret'$"):
+        sent("200")
     monkeypatch.delenv(AUTHORIZATION_FILE)
     monkeypatch.setenv("HOOK_PATH", "secret/200")
     lines = sent(f"{server.url}/$HOOK_PATH")  # and the message that waited, at the same time
     assert "secret" not in str(lines)
     assert {path for path, *_ in server.met[-2:]} == {"/200", "/secret/200"}
+
+
+def test_authorization_goes_to_its_host_alone(sent, server, monkeypatch):
+    monkeypatch.setenv(AUTHORIZATION, "127.0.0.1 ApiKey abc")
+    sent("200", f"{server.url.replace('127.0.0.1', 'localhost')}/other/200")
+    assert {path: word for path, word, _ in server.met} == {
+        "/200": "ApiKey abc",
+        "/other/200": None,
+    }
+
+
+@pytest.mark.parametrize(
+    ("value", "url", "header"),
+    [
+        ("Elastic.example.org ApiKey abc", "https://ELASTIC.example.org:9200/x", "ApiKey abc"),
+        ("elastic.example.org ApiKey abc", "https://elastic.example.org@evil.example.org/", None),
+        ("elastic.example.org ApiKey abc", "https://elastic.example.org.evil.org/", None),
+        ("::1 Basic a", "http://[::1]:9/x", "Basic a"),
+        ("a.example.org Basic a", "http://b.example.org/", None),
+        ("", "http://b.example.org/", None),
+    ],
+)
+def test_the_host_of_a_header(monkeypatch, value, url, header):
+    monkeypatch.setenv(AUTHORIZATION, value)
+    assert authorization(url).get("Authorization") == header
+
+
+@pytest.mark.parametrize(
+    ("value", "words"),
+    [
+        ("ApiKey abc", f"line 1 of ${AUTHORIZATION} is not HOST SCHEME CREDENTIALS, such as "),
+        ("elastic.example.org ApiKey x\nabc", f"line 2 of ${AUTHORIZATION} is not HOST SCHEME "),
+        ("https://a.example.org Basic abc", f"line 1 of ${AUTHORIZATION} is not HOST SCHEME "),
+        ("a.example.org Basic abc", "the authorization for a.example.org is sent by https:// "),
+        ("127.0.0.1.example.org Basic abc", "the authorization for 127.0.0.1.example.org is sent "),
+    ],
+)
+def test_a_wrong_authorization_is_told_before_the_run(monkeypatch, value, words):
+    monkeypatch.setenv(AUTHORIZATION, value)
+    host = value.partition(" ")[0] if "Basic" in value and "//" not in value else "a.example.org"
+    with pytest.raises(BisectionError) as raised:
+        Endpoint.parsed(f"http://{host}/x")
+    assert str(raised.value).startswith(f"notify 'http://{host}/x': {words}")
+    assert "abc" not in str(raised.value).partition(", such as ")[0]
+
+
+def test_what_is_no_message_holds_no_other_up(sent, server, tmp_path):
+    folder = tmp_path / FOLDER
+    foreign = {
+        "0-empty": "",
+        "1-list": "[1]",
+        "2-half": '{"url": "http://127.0.0.1:1/"}',
+        "3-place": '{"url": "x", "body": {}}',
+        "4-host": '{"url": "http://[1/", "body": {}}',
+    }
+    (folder / "5-folder.json").mkdir(parents=True)
+    for name, text in foreign.items():
+        (folder / f"{name}.json").write_text(text)
+    *lines, last = sent("200")
+    assert last.endswith(": 200 OK")
+    assert [line.split()[1] for line in lines] == [f"{n}.json" for n in [*foreign, "5-folder"]]
+    assert all(".json is no message (" in line for line in lines)
+    assert len([*folder.glob("*.json.unreadable")]) == 6
+    (line,) = sent("200")
+    assert line.endswith(": 200 OK")
+    assert len(server.met) == 2
+
+
+def test_a_campaign_sends_its_verdict(server, home, monkeypatch):
+    run = ran(case())
+    partitions = [{"scheduler": "local", "access": [], "extras": {}}]
+    made_up = {
+        "measure_alone": lambda: None,
+        "prepare": lambda order: (run.request, home / "site.py", partitions),
+        "look_at_machine": lambda *_: None,
+        "begun": lambda *_: SimpleNamespace(survey=lambda: Survey((), (), (1,))),
+        "measure_all": lambda *_: run,
+    }
+    for name, does in made_up.items():
+        monkeypatch.setattr(night, name, does)
+    order = Order(every_node="spring", notify=(f"{server.url}/200",))
+    _, lines = night.run_night(order)
+    assert lines[-1].endswith(": 200 OK")
+    ((_, _, body),) = server.met
+    assert body["session"] == run.session
 
 
 @pytest.mark.parametrize(

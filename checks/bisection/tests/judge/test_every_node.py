@@ -12,7 +12,7 @@ from results_made import launched
 
 from bisection.core.reasons.base import Text
 from bisection.core.verdicts import Exit, Verdict
-from bisection.judge import decision, rule
+from bisection.judge import decision, network, rule
 from bisection.judge.every_node import Judged, Measured, NodeLaunch, Survey, launches_of
 from bisection.judge.evidence import Evidence
 from bisection.night import campaign
@@ -228,6 +228,32 @@ def test_a_session_is_read_back_as_it_was_kept():
     read = replace(RunVerdict.from_dict(kept), started=run.started)
     assert list(launches_of(read)) == list(launches_of(run))
     assert read.every_node == judged(run).every_node
+
+
+def test_a_verdict_of_an_earlier_release_is_read():
+    """One that knew no campaigns, no OSU benchmarks, no prices and no list of packages."""
+    kept = json.loads(json.dumps(VerdictDocument.of(judged(session(SPEEDS))).data()))
+    for name in ("every_node", "osu", "installed", "price", "spots", "first", "at_once"):
+        del kept[name]
+    del kept["reasons"]["every_node"]
+    read = RunVerdict.from_dict(kept)
+    assert (len(read.cases), read.every_node) == (len(session(SPEEDS).cases), ())
+    assert decision.of_run(read) == Exit.OK
+
+
+def test_pairs_of_a_campaign_are_no_matrix_of_the_network(monkeypatch):
+    run = session(SPEEDS)
+    monkeypatch.setattr(network, "kept_launches", lambda *_: pytest.fail("they were read"))
+    assert network.measured(Evidence(), None, run) == Evidence()
+
+
+def test_the_launches_of_a_large_campaign_are_looked_through_once(monkeypatch):
+    run = session(SPEEDS)
+    comparisons = []
+    monkeypatch.setattr(type(run.cases[0]), "__eq__", lambda *_: comparisons.append(1))
+    bad = [replace(case, verdict=Verdict.NOT_MEASURED) for case in run.cases]
+    assert [*network.kept_launches(replace(run, cases=(*run.cases, *bad)), "noise")] == []
+    assert comparisons == []
 
 
 @pytest.mark.parametrize(

@@ -32,6 +32,13 @@ def test_progress(tmp_path):
     assert progress.stream.getvalue().endswith(" s  2/43  transpose mpi cnt40")
 
 
+def test_reframe_and_its_jobs_have_no_keys_of_endpoints(tmp_path, monkeypatch):
+    for name in ("BISECTION_NOTIFY_AUTH", "BISECTION_NOTIFY_AUTH_FILE", "OTHER"):
+        monkeypatch.setenv(name, "a secret")
+    with command.environment(tmp_path) as variables:
+        assert [name for name, text in variables.items() if text == "a secret"] == ["OTHER"]
+
+
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL])
 def test_a_signal_before_the_first_launch_is_a_trouble_and_no_empty_selection(tmp_path, number):
     """ReFrame loads tests: the default action of a signal ends it, and it prints nothing."""

@@ -396,3 +396,10 @@ def test_nodes_that_jobs_of_a_reservation_may_ask_for(held, commands):
         ("n2", "h2", "alloc"),
     ]
     assert schedulers.of("slurm").nodes_of(["--reservation=unknown"]) == []
+
+
+def test_a_reason_may_have_the_word_none(commands):
+    rows = "n1|n1|drain|cpu*|(null)|nonessential fan, none left\nn2|n2|idle|cpu*|(null)|none"
+    commands("sinfo", f"cat <<'E'\n{rows}\nE")
+    nodes = schedulers.of("slurm").nodes_of(["--partition=cpu"])
+    assert [node.why for node in nodes] == ["nonessential fan, none left", ""]
