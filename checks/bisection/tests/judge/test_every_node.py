@@ -8,7 +8,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from results_made import launched
+from results_made import entry, launched, report
 
 from bisection.core.reasons.base import Text
 from bisection.core.verdicts import Exit, Verdict
@@ -19,6 +19,7 @@ from bisection.night import campaign
 from bisection.night.campaign import Campaign
 from bisection.report.documents import VerdictDocument
 from bisection.report.verdict_text import every_node
+from bisection.runs import reframe_report
 from bisection.runs.run_verdict import Request, RunVerdict
 from bisection.schedulers.scheduler import QueueNode
 from bisection.tests.analysis.nights import lognormal, student, with_outliers
@@ -167,6 +168,34 @@ def test_of_a_pair_that_failed_the_node_is_named_that_fails_again(rng):
     assert {state.verdict for state in judged.values()} == {Judged.FAILED, Judged.OK}
 
 
+def test_of_a_pair_that_failed_both_nodes_are_suspect_in_the_next_session_too(rng):
+    """For the failure, and not for a metric that is as the peers'."""
+    world = World(12, rng, NOISES["quiet"])
+    world.run()
+    pair = ("n0000", "n0001")
+    kept = [
+        each for each in world.campaign.launches if each.size == 1 or not {*pair} & {*each.nodes}
+    ]
+    hung = NodeLaunch(PLACE, pair, 1.0, failure=Text("HANG: rank 1"))
+    verdict = rule(
+        RunVerdict(), Evidence(survey=Survey((*kept, hung), tuple(world.campaign.nodes)))
+    )
+    said = [str(trouble) for trouble in verdict.troubles]
+    assert [text.partition(":")[0] for text in said] == [*pair]
+    assert all(text.endswith("HANG: rank 1") for text in said)
+    assert (verdict.suspect_nodes, decision.of_run(verdict)) == ((), Exit.NOT_MEASURED)
+
+
+def test_a_slow_node_stays_slow_when_a_pair_of_it_fails(rng):
+    world = World(20, rng, NOISES["quiet"], {"n0004": 1.4})
+    assert world.named() == {"n0004"}
+    hung = NodeLaunch(PLACE, ("n0004", "n0009"), 1.0, failure=Text("HANG: rank 1"))
+    kept = [each for each in world.campaign.launches if "n0004" not in each.nodes[each.size - 2 :]]
+    alone = [each for each in world.campaign.launches if each.nodes == ("n0004",)]
+    survey = Survey((*kept, *alone, hung), tuple(world.campaign.nodes))
+    assert survey.judged[PLACE, "n0004"].verdict == Judged.SLOW
+
+
 def test_a_node_whose_launches_are_lost_is_listed(rng):
     world = World(6, rng, NOISES["quiet"], sizes=(1,))
     lost = NodeLaunch(PLACE, ("n0002",), 1.0, lost=Text("others had its cores"))
@@ -255,6 +284,30 @@ def test_a_launch_whose_tests_did_not_run_is_lost():
     assert [launch.number for launch in launches_of(run) if launch.lost] == [7]
 
 
+def test_a_launch_whose_tests_do_not_apply_is_lost_with_the_reason():
+    run = session(SPEEDS)
+    *others, test = run.cases
+    skipped = replace(test, verdict=Verdict.NOT_APPLICABLE, reason=Text("one rank alone"))
+    run = replace(run, cases=(*others, skipped))
+    assert [str(launch.lost) for launch in launches_of(run) if launch.lost] == ["one rank alone"]
+    assert [row.why for row in judged(run).every_node if row.why] == ["one rank alone"]
+
+
+def test_launches_of_two_environments_are_no_peers():
+    spack = session({**SPEEDS, "n3": 0.7})
+    spack = replace(spack, cases=[replace(case, environ="spack") for case in spack.cases])
+    verdict = judged(spack, session(SPEEDS))
+    assert [reason.host for reason in verdict.suspect_nodes] == ["n3"]
+    assert {reason.peers for reason in verdict.suspect_nodes} == {7}
+
+
+@pytest.mark.parametrize(("run_index", "spot", "run"), [(1, 0, 0), (0, 3, 3), (1, -1, 1)])
+def test_a_launch_is_that_of_its_own_nodes_in_a_repeated_run_too(run_index, spot, run):
+    kept = report(entry(run_index=run_index, spot=spot))
+    (case,) = reframe_report.read(kept).cases
+    assert case.run == run
+
+
 def test_a_disturbed_launch_judges_no_node():
     verdict = judged(session(SPEEDS, n2={"disturbed": 0.9}))
     (row,) = [row for row in verdict.every_node if row.verdict == Judged.OPEN]
@@ -277,6 +330,11 @@ def test_the_table_has_the_worst_first_and_all_of_few_nodes():
     assert len(lines) == 3 + 8
     many = session({f"n{number}": 1.0 for number in range(40)})
     assert every_node(judged(many))[2:] == ["  and 40 more, in the report"]
+    lost = {"verdict": Verdict.NOT_MEASURED, "reason": Text("BLOCKED")}
+    none = session(dict.fromkeys(SPEEDS, 1.0) | {f"m{n}": 1.0 for n in range(12)})
+    none = replace(none, cases=[replace(case, **lost) for case in none.cases])
+    lines = every_node(judged(none))
+    assert sum("not judged" in line for line in lines[2:]) == 20
 
 
 def test_a_batch_replaces_what_it_lost():
