@@ -232,7 +232,7 @@ def test_the_budget_ends_a_campaign(rng):
     assert world.campaign.stopped == "the budget of 2.00 node-hours is spent"
     world.campaign.spent = 2.0
     assert world.campaign.next_batch() == []
-    world.campaign.node_hours = 10.0  # for all the launches, though not in one batch
+    world.campaign.node_hours = 4.3  # for 207 launches, which are not one batch
     assert len(world.campaign.next_batch()) == 200
     assert world.campaign.stopped == ""
 
@@ -587,6 +587,20 @@ def test_a_partition_without_nodes_is_a_trouble(monkeypatch, stored):
     going = begun(monkeypatch, stored(), "cpu", "gpu", cpu=SPEEDS)
     assert [part["fullname"] for part in going.partitions] == ["lab:cpu"]
     assert [*map(str, going.troubles)] == ["lab:gpu: the scheduler names no nodes"]
+
+
+def test_a_node_of_two_partitions_stays_in_the_first_where_only_the_second_is_named(
+    monkeypatch, stored
+):
+    going = begun(monkeypatch, stored(), "cpu", "all", cpu=["n1"], all=["n1", "n2"])
+    spots = [("lab:cpu", "n1"), ("lab:all", "n2")]
+    assert [*going.nodes] == spots
+    named = [QueueNode(name, name, "idle") for name in ("n1", "n2")]
+    monkeypatch.setattr(Slurm, "nodes_of", lambda _, access: named if access == ["all"] else [])
+    going.look()
+    assert [*going.nodes] == spots
+    assert {node.state for node in going.nodes.values()} == {"idle"}
+    assert (going.next_batch(), going.stopped) == ([], "the scheduler does not answer")
 
 
 def test_launches_run_at_once_beside_a_partition_that_is_local(monkeypatch, stored, rng):
