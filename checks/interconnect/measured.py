@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from dataclasses import replace
 
 from bisection.analysis.nodes import recent
+from bisection.core import paths
 from bisection.core.reasons.base import Text
 from bisection.core.topology import TopologyError, parse
 from bisection.kernels.layouts import BUFFERS, ON_DEVICES
@@ -13,6 +14,7 @@ from bisection.kernels.results import ResultError, load
 from bisection.runs.folder import kept_file, kept_launches, kept_verdicts
 from bisection.runs.run_verdict import RunVerdict, TestResult
 from bisection.store.database import Store
+from bisection.store.marks import results_of
 from bisection.store.sample_file import StoreError
 from bisection.store.selection import SelectionError, select
 from interconnect import blame, impact, pairs
@@ -33,7 +35,7 @@ def of_run(
         with contextlib.suppress(StoreError, SelectionError):  # a trouble of the run already
             (session,) = select(run.session, store)
             uuids = [s.uuid for s in recent(store, session) if s.uuid != session.uuid]
-            kept = kept_verdicts(uuids)
+            kept = kept_verdicts(results_of(paths.home(), uuids))
             earlier = [kept[uuid] for uuid in uuids if uuid in kept]
     impacts: list[Impact] = []
     for case in kept_launches(run, impact.KERNEL):

@@ -48,8 +48,21 @@ class Values(unittest.TestCase):
                         self.assertAlmostEqual(measured[method, 64] / value, 1, msg=method)
 
     def test_the_median_of_loops_counts(self):
-        out = run(FAULTY, 2, "--iterations", "5", "--repeats", "3", *ONE, "--method", "latency",
-                  "--warmup", "0", BX_FAULT="slower", BX_FAULT_FROM="0")
+        out = run(
+            FAULTY,
+            2,
+            "--iterations",
+            "5",
+            "--repeats",
+            "3",
+            *ONE,
+            "--method",
+            "latency",
+            "--warmup",
+            "0",
+            BX_FAULT="slower",
+            BX_FAULT_FROM="0",
+        )
         (value,) = values(out, "latency").values()
         self.assertEqual(value, 8**2 / 5 / 2)  # looks 6, 8 and 10 end the loops; 2 and 4 verify
 

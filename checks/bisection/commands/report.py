@@ -18,6 +18,7 @@ from bisection.report.gather import gather, write
 from bisection.report.lines import wrapped
 from bisection.report.words import sentence
 from bisection.runs.folder import kept_verdicts
+from bisection.store.marks import results_of
 from bisection.store.selection import EARLIER, SelectionError, select
 from bisection.store.sync import opened
 
@@ -45,7 +46,7 @@ def act(options: argparse.Namespace) -> Exit:
                 raise
             comparison, sessions = None, select(options.after, store)  # the first of its kind
         last, beside = sessions[-1].uuid, evidence.Evidence(comparison=comparison)
-        if run := kept_verdicts([last]).get(last):
+        if run := kept_verdicts(results_of(paths.home(), [last])).get(last):
             beside = network.measured(beside, store, run)
             run = network.rule(run, beside)  # by these sessions
         report = gather(store, sessions, run, evidence.of_history(beside, store, sessions))

@@ -68,7 +68,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("--every-node", nargs="?", type=campaign, const=day, metavar=form, help=text)
     text = "with --every-node: launch nothing that would use more; nodes beyond it are listed"
     add("--node-hours", type=node_hours, default=math.inf, metavar="HOURS", help=text)
-    text = "with --every-node: jobs in the queue at the same time; default: 100"
+    text = "with --every-node: measure nodes again that earlier sessions of NAME have measured"
+    add("--anew", action="store_true", help=text)
+    text = "with --every-node: jobs in the queue at the same time, at most; default: 100"
     add("--at-once", type=at_least(1), default=100, metavar="JOBS", help=text)
     text = "a command to be called once per bad node, in place of the site file's `on_suspect`; "
     add("--on-suspect", metavar="COMMAND", help=f"{text}without --act it is only printed")
@@ -95,6 +97,10 @@ def act(options: argparse.Namespace) -> Exit:
         if getattr(options, name):
             other = f"--{name.replace('_', '-')}"
             raise BisectionError(f"{other} is of another kind of run than --every-node")
+    for argument in options.rest if every else ():
+        name = argument.partition("=")[0]  # ReFrame takes shortened ones
+        if len(name) > 3 and any(option.startswith(name) for option in command.REPEATS):
+            raise BisectionError(f"{argument}: --every-node repeats the launches that need it")
     order = Order(
         tier=options.tier or ("nodes" if every else "nightly"),
         system=options.system,
@@ -110,6 +116,7 @@ def act(options: argparse.Namespace) -> Exit:
         every_node=options.every_node or "",
         node_hours=options.node_hours,
         at_once=options.at_once,
+        anew=options.anew,
         reservation=options.reservation,
         on_suspect=options.on_suspect,
         acts=options.most,

@@ -52,6 +52,7 @@ class Measured(NamedTuple):
     better: str
     geometry: str
     kind: str  # of processor
+    environ: str = ""  # that built the kernels
 
 
 @dataclass(frozen=True)
@@ -124,6 +125,9 @@ def launches_of(run: RunVerdict) -> Iterator[NodeLaunch]:
             lost = [case.record.lost]
         if not mine:  # the run was stopped before them
             lost = [*lost, Text("its tests did not run")]
+        skipped = [c.reason or Text() for c in mine if c.verdict == Verdict.NOT_APPLICABLE]
+        if not lost and len(skipped) == len(mine):
+            lost = skipped
         values = {} if lost or failed else dict(_values(case, mine, partition))
         yield NodeLaunch(
             partition,
@@ -140,7 +144,7 @@ def _values(
     launch: TestResult, tests: Sequence[TestResult], partition: str
 ) -> Iterator[tuple[Measured, float]]:
     record = launch.record
-    alike = (record.geometry, record.facts.get("CPU", ""))
+    alike = (record.geometry, record.facts.get("CPU", ""), launch.environ)
     for case in tests:
         timed = [m for m in case.metrics if KIND_OF_UNIT.get(m.unit) == "time" and m.value > 0]
         named = [m for m in timed if POINT.sub("", m.name) in RATES]
@@ -184,12 +188,13 @@ def judge(survey: Survey) -> dict[Spot, OnNode]:
         if failures and shared and any(launch.size == PAIR for launch in usable):
             failures = []
         if failures and open_failure:
-            state.verdict, state.why = Judged.SUSPECT, str(failures[-1])
             state.again.add(PAIR)
-        elif failures:
+        if failures and not open_failure:
             state.verdict, state.why = Judged.FAILED, str(failures[-1])
         elif state.slow:
             state.verdict = Judged.SLOW
+        elif failures:
+            state.verdict, state.why = Judged.SUSPECT, str(failures[-1])
         elif state.again:
             state.verdict = Judged.SUSPECT
         elif why := _why_open(survey, spot, own, known):
@@ -273,13 +278,14 @@ def rule(verdict: RunVerdict, evidence: Evidence) -> RunVerdict:
             node=node, partition=partition, verdict=str(state.verdict), at=at, why=state.why
         )
         rows.append(replace(row, **_beside_peers(*state.worst)) if state.worst else row)
-        if state.verdict == Judged.SUSPECT and state.worst:
+        if state.verdict == Judged.SUSPECT and state.worst and not state.why:
             suspect.append(_fault(node, *state.worst))
         if state.verdict == Judged.SLOW:
             slow += [_fault(node, *found) for found in _clearest(state.slow)]
     rows.sort(key=lambda row: (order.index(Judged(row.verdict)), row.node))
     left = [row for row in rows if row.verdict == Judged.OPEN]
-    troubles = []
+    # Of a pair that failed, in this session or in an earlier one.
+    troubles = [Text(str(row)) for row in rows if row.verdict == Judged.SUSPECT and row.why]
     if left:
         count = f"{plural(len(left), 'node')} of {len(rows)} not judged"
         troubles.append(Text(f"{count}; a run with --every-node {survey.name} goes on"))

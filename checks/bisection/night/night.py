@@ -122,7 +122,7 @@ def run_night(order: Order) -> tuple[RunVerdict, Sequence[str]]:
     with contextlib.suppress(StoreError):  # as the run's end says
         sync.opened(paths.home(), check=True).close()
     if order.every_node:
-        return run_campaign(order, request, site, partitions, used, endpoints)
+        return run_campaign(order, request, site, partitions, endpoints)
     against = named(order.against)
     results = folder.new_folder()
     name_jobs(request, used, results)
@@ -173,19 +173,17 @@ def run_campaign(
     request: Request,
     site: Path,
     partitions: Partitions,
-    used: Sequence[Scheduler],
     endpoints: Sequence[Endpoint],
 ) -> tuple[RunVerdict, Sequence[str]]:
     """A run of a campaign over every node, whose peers are what it is judged by."""
     store = None
     with contextlib.suppress(StoreError):  # as the run's end says
         store = Store(paths.store_db(paths.home()))
-    name, hours = order.every_node, order.node_hours
-    campaign = begun(name, request, partitions, store, hours, bool(order.retest))
+    campaign = begun(order, request, partitions, store)
     results = folder.new_folder()
-    name_jobs(request, used, results)
+    name_jobs(request, campaign.schedulers, results)
     request.at_once = order.at_once
-    tags = [*order.tags, f"{command.CAMPAIGN}={name}"]
+    tags = [*order.tags, f"{command.CAMPAIGN}={order.every_node}"]
     night = Night(measure_all(campaign, site, results, tags, store), site, results)
     night.began -= night.run.seconds
     night.learn(replace(night.evidence, survey=campaign.survey()))

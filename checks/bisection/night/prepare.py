@@ -58,6 +58,7 @@ class Order:
     every_node: str = ""  # name of a campaign; "": this is none
     node_hours: float = math.inf  # that a campaign may use
     at_once: int = 0  # jobs of a campaign in the queue
+    anew: bool = False  # a campaign measures nodes again that earlier sessions of it have measured
     reservation: str = ""  # of all jobs; "": that of the site file
     on_suspect: str | None = None  # a command for bad nodes; None: that of the site file
     acts: Most | None = None  # how many nodes it may be called for; None: it is only printed
@@ -84,6 +85,8 @@ def prepare(order: Order) -> tuple[Request, Path, before_run.Partitions]:
     before_run.require_tests(site, order.tier, names)
     environ = before_run.choose_environ(site, partitions, order.environ)
     needed = {check["path"] for check in site.checks.values()}
+    of_tier = [test["check"] for test in site.tests if order.tier in test["tags"]]
+    sizes = sorted({min(site.checks[name]["least_nodes"], 2) for name in of_tier})
     request = Request(
         order.tier,
         file.stem + "".join(order.system.partition(":")[1:]),
@@ -92,6 +95,8 @@ def prepare(order: Order) -> tuple[Request, Path, before_run.Partitions]:
         site="" if file.parent == paths.ROOT / "site-configs" else str(file),
         files=[paths.from_root(f) for f in command.check_files() if paths.shown(f) in needed],
         reservation=order.reservation,
+        campaign=order.every_node,
+        sizes=sizes if order.every_node else (),
     )
     return request, file, partitions
 

@@ -19,6 +19,7 @@ from bisection.core.thresholds import LIMITS
 from bisection.core.units import KIND_OF_UNIT
 from bisection.core.verdicts import Exit, Verdict
 from bisection.judge import decision
+from bisection.judge.every_node import Judged
 from bisection.kernels import tables
 from bisection.kernels.layouts import ON_DEVICES
 from bisection.report.lines import WIDTH, commanded, wrapped
@@ -164,7 +165,7 @@ def every_node(verdict: RunVerdict) -> list[str]:
         return []
     counts = Counter(row.verdict for row in rows)
     head = f"{plural(len(rows), 'node')}: {', '.join(f'{n} {v}' for v, n in counts.items())}"
-    shown = rows if len(rows) <= NODES else [r for r in rows if r.verdict != rows[-1].verdict]
+    shown = rows if len(rows) <= NODES else [r for r in rows if r.verdict != Judged.OK]
     table = noted(shown, EVERY_NODE[:-1], attrgetter("why"), 2 * NODES) if shown else []
     left = len(rows) - min(len(shown), 2 * NODES)
     more = [f"and {left:,} more, in the report"] if left else []

@@ -4,6 +4,7 @@ Written for the version below; a test fails with any other, so that each is look
 """
 
 import contextlib
+import math
 import os
 import shlex
 import tempfile
@@ -99,11 +100,12 @@ def take_over_slurm(
     )
 
 
-def queue_at_once(jobs: int) -> None:
-    """Lets ReFrame queue at least so many jobs of a partition at once, whatever its site file
-    says."""
+def queue_at_once(jobs: int, above: float = math.inf) -> None:
+    """Lets ReFrame queue at least so many jobs of a partition at once. A limit of its site file
+    that is `above` this stays."""
     for partition in runtime().system.partitions:
-        partition._max_jobs = max(partition._max_jobs, jobs)
+        if partition._max_jobs <= above:
+            partition._max_jobs = max(partition._max_jobs, jobs)
 
 
 def submit_within(allowed: Callable[[], float]) -> None:

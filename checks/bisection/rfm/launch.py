@@ -75,7 +75,8 @@ internals.submit_within(queue.allowed)
 if "dependency=singleton" in sys.argv:  # launches run one at a time, however many are queued
     internals.queue_at_once(1000)
 if queue.spots:
-    internals.queue_at_once(queue.at_once)
+    # One at a time is for launches that share nodes.
+    internals.queue_at_once(queue.at_once, above=1)
 
 # Environment variables that begin so change what MPI does.
 TUNING = (

@@ -52,7 +52,7 @@ TIER = "nodes"  # its tests
 
 def _read_spots() -> tuple[dict[int, tuple[str, list[str]]], int]:
     """Of each launch its number, the full name of its partition and its nodes; and how many jobs
-    may be in the queue at once. None but in a campaign."""
+    may be in the queue at once, 0 for any number. None but in a campaign."""
     file = os.environ.get(SPOTS)
     if not file:
         return {}, 0
@@ -107,7 +107,9 @@ def _patient(jobs: Sequence[Any]) -> list[Any]:
 # Of a job's options those that do not decide where it runs.
 NAMES = re.compile(r"--(job-name|output|error)\b")
 QUEUE_FULL_PAUSE = 5  # s
-_allowed = [math.inf]  # jobs that the user may have in the queue, as far as it is known
+# Jobs of all partitions that may be in the queue: what a campaign asks for, or what the scheduler
+# allows, as far as it is known.
+_allowed = [at_once or math.inf]
 refusals: dict[tuple[str, ...], str] = {}  # a job's options -> Slurm's words, "" if it has a place
 
 

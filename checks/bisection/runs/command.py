@@ -90,17 +90,19 @@ def check_files() -> list[Path]:
 
 def rerun(tests: Iterable[TestId], request: Request, reruns: int = 0) -> str:
     """The command that runs tests again, launches and builds with everything that depends on them.
-    `request` is that of their run, `reruns` how often each is repeated."""
-    selection = _names(list(tests))
+    `request` is that of their run, `reruns` how often each is repeated. That of a campaign over
+    every node goes on with it."""
+    selection = [] if request.campaign else _names(list(tests))
     system, colon, partition = request.system.partition(":")
     system = (request.site or system) + colon + partition
-    words = ["run", "--tier", request.tier]
+    words = ["run", *(["--tier", request.tier] if not request.campaign else [])]
     words += ["--system", system] if system != "localhost" else []
     words += ["-p", request.environ] if request.environ != "system" else []
     words += ["--reservation", request.reservation] if request.reservation else []
     arguments = once(request.arguments, NAMES) if selection else request.arguments
     words += once(arguments, REPEATS) if reruns else arguments
     words += _each("-n", selection)
+    words += ["--every-node", request.campaign] if request.campaign else []
     words += [f"--reruns={reruns}"] if reruns else []
     return bisection_command(*words)
 

@@ -5,7 +5,7 @@ import itertools
 import json
 import os
 import shutil
-from collections.abc import Collection, Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from datetime import datetime, timezone
 from pathlib import Path
@@ -103,14 +103,11 @@ def clear(verdict: RunVerdict, folder: Path) -> None:
         shutil.rmtree(folder / "stage", ignore_errors=True)
 
 
-def kept_verdicts(sessions: Collection[str]) -> dict[str, RunVerdict]:
-    """The verdicts on sessions that results folders still have, by session."""
+def kept_verdicts(folders: Mapping[str, Path]) -> dict[str, RunVerdict]:
+    """The verdicts on sessions that their results folders have, by session."""
     verdicts: dict[str, RunVerdict] = {}
-    for path in sorted((paths.home() / "results").glob("*/verdict.json"), reverse=True):
+    for session, folder in folders.items():
         with contextlib.suppress(OSError, ValueError, TypeError, AttributeError):
-            kept = json.loads(path.read_text())
-            if kept.get("session") in sessions:
-                verdicts.setdefault(kept["session"], RunVerdict.from_dict(kept))
-        if len(verdicts) == len(sessions):
-            break
+            kept = json.loads((folder / "verdict.json").read_text())
+            verdicts[session] = RunVerdict.from_dict(kept)
     return verdicts

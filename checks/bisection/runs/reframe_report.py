@@ -235,6 +235,7 @@ def _case(entry: Entry, known: _Known) -> TestResult:
     record = known.records[_key(entry)]
     verdict, reason = _classify(entry, known)
     higher = entry.get("higher") or []
+    spot = entry.get("spot", -1)  # of a campaign over every node: its runs are one
     values = (entry["perfvalues"] or {}).items()
     metrics = [_metric(name, parts, higher) for name, parts in values if parts[0] is not None]
     if verdict == Verdict.PASS and not entry["fixture"] and not metrics:
@@ -255,7 +256,7 @@ def _case(entry: Entry, known: _Known) -> TestResult:
         method=entry.get("method") or "",
         name=entry["display_name"],
         hash=entry["hashcode"],
-        run=max(entry["run_index"], entry.get("spot", -1)),
+        run=entry["run_index"] if spot < 0 else spot,
         fixture=entry["fixture"],
         launches=() if entry["fixture"] else launches,
         verdict=verdict,

@@ -189,11 +189,14 @@ class Request:
     is_local: bool = False  # launches run on this host, and --wait waits for it to be quiet
     reservation: str = ""  # of all jobs; "": that of the site file
     reruns: int = 0  # beside those that `arguments` ask for: one for each further set of nodes
-    # Of a campaign over every node: the full name of a partition and the nodes of each launch, by
-    # its number in the session.
+    campaign: str = ""  # over every node: its name
+    # Of a campaign over every node: of how many nodes the launches of its tests are; none: of one
+    # and of two. The full name of a partition and the nodes of each launch, by its number in the
+    # session.
+    sizes: Sequence[int] = ()
     spots: Sequence[tuple[str, tuple[str, ...]]] = ()
     first: int = 0  # number of the first launch of this ReFrame; those before have ended
-    at_once: int = 0  # jobs
+    at_once: int = 0  # jobs, at most
 
 
 class Price(NamedTuple):

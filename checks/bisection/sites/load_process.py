@@ -219,12 +219,15 @@ def class_facts(test: Any, file: Path) -> Facts:
     # A check that asks for any metric of the kernel's results gets these too.
     metrics += ["time", "time_min", "time_p99"] if metrics else []
     metrics = getattr(test, "_at_points", list)([*metrics, *getattr(test, "asserted", [])])
+    fixtures = type(test).fixture_space
+    launch = fixtures["launch"].cls if "launch" in fixtures else None
     before, there, _ = file.read_text().partition(f"\nclass {type(test).__name__}(")
     return {
         "path": str(file),
         "line": before.count("\n") + 2 if there else 1,
         "metrics": list(dict.fromkeys(metrics)),
         "tiers": dict(getattr(test, "tiers", {})),
+        "least_nodes": int(getattr(launch, "least_nodes", 1)),
         "inapplicable": dict(getattr(test, "inapplicable", {})),
         "valid_systems": list(test.valid_systems),
         "valid_prog_environs": list(test.valid_prog_environs),

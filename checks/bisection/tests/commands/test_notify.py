@@ -9,6 +9,7 @@ from types import SimpleNamespace
 import pytest
 from reports import case, failure, only, ran
 
+from bisection import schedulers
 from bisection.core.paths import AUTHORIZATION, AUTHORIZATION_FILE
 from bisection.core.reasons.launches import OutOfMemory
 from bisection.core.thresholds import LIMITS
@@ -192,7 +193,9 @@ def test_a_campaign_sends_its_verdict(server, home, monkeypatch):
         "measure_alone": lambda: None,
         "prepare": lambda order: (run.request, home / "site.py", partitions),
         "look_at_machine": lambda *_: None,
-        "begun": lambda *_: SimpleNamespace(survey=lambda: Survey((), (), (1,))),
+        "begun": lambda *_: SimpleNamespace(
+            survey=lambda: Survey((), (), (1,)), schedulers=[schedulers.of("local")]
+        ),
         "measure_all": lambda *_: run,
     }
     for name, does in made_up.items():
