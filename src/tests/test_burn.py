@@ -3,6 +3,7 @@
 Usage: test_burn.py BURN [unittest arguments]
 """
 
+import contextlib
 import json
 import os
 import signal
@@ -194,11 +195,14 @@ class Sensors(unittest.TestCase):
                 ranks = [pid for pid in members(os.getsid(0)) if is_rank(pid)]
                 for sign, pause in ((signal.SIGSTOP, 0.18), (signal.SIGCONT, 0.02)):
                     for pid in ranks:
-                        os.kill(pid, sign)
+                        with contextlib.suppress(ProcessLookupError):
+                            os.kill(pid, sign)
                     time.sleep(pause)
 
         def is_rank(pid: int) -> bool:
-            return Path(f"/proc/{pid}/comm").read_text().startswith("bisection-burn")
+            with contextlib.suppress(OSError):  # processes of the session come and go
+                return Path(f"/proc/{pid}/comm").read_text().startswith("bisection-burn")
+            return False
 
         out = run_and(take, 1, "--slice", "0.5", "--method", "dgemm", "--repeats", "9",
                       "--block", "1")  # fmt: skip
