@@ -1,6 +1,7 @@
 /* What OSU's micro-benchmarks measure, by their rules: the numbers that vendors quote. */
 #include "osu.h"
 #include "charge.h"
+#include "sizes.h"
 
 #include <stdlib.h>
 
@@ -41,12 +42,7 @@ static const bx_osu_benchmark *benchmark_of(size_t method) { return table[method
 
 /* ---- points: powers of two ---- */
 
-static size_t point_count(void *state)
-{
-    size_t count = 1;
-    for (int64_t bytes = smallest; bytes < largest; bytes *= 2) count++;
-    return count;
-}
+static size_t point_count(void *state) { return bx_sizes_count(smallest, largest); }
 
 static int64_t point_bytes(size_t point) { return smallest << point; }
 
@@ -338,22 +334,15 @@ static int setup(bx_run *run, void **state)
     osu *o = &the_osu;
     *state = o;
     o->run = run;
-    if (smallest & (smallest - 1))
-        return bx_run_refuse(run, BX_USAGE, "--smallest %lld: not a power of two",
-                             (long long)smallest);
-    if (largest & (largest - 1))
-        return bx_run_refuse(run, BX_USAGE, "--largest %lld: not a power of two",
-                             (long long)largest);
-    if (smallest > largest)
-        return bx_run_refuse(run, BX_USAGE, "--smallest %lld: more than --largest %lld",
-                             (long long)smallest, (long long)largest);
+    int code = bx_sizes_check(run, smallest, largest);
+    if (code != BX_OK) return code;
     number_ranks(o);
     double bytes = BX_OSU_RECEIPT;
     for (size_t m = 0; m < METHODS; m++)
         for (size_t p = 0; bx_run_is_selected(run, methods[m].name) && p < point_count(o); p++)
             if (has_point(o, m, p))
                 bytes = fmax(bytes, (double)blocks_of(o, m) * (double)point_bytes(p));
-    int code = bx_resources_claim_memory(run, 2 * bytes, "--memory: two buffers for each rank");
+    code = bx_resources_claim_memory(run, 2 * bytes, "--memory: two buffers for each rank");
     if (code != BX_OK) return code;
     o->s.sent = bx_memory_alloc_pages((size_t)bytes);
     o->s.received = bx_memory_alloc_pages((size_t)bytes);

@@ -2,6 +2,7 @@
 #include "adapters.h"
 #include "charge.h"
 #include "pattern.h"
+#include "sizes.h"
 #include "window.h"
 
 #include <stdlib.h>
@@ -28,12 +29,7 @@ static const bx_pattern *pattern_of(size_t method) { return bx_pattern_table[met
 
 /* ---- points: the first has no size, the others are powers of two ---- */
 
-static size_t point_count(void *state)
-{
-    size_t count = 2;
-    for (int64_t bytes = smallest; bytes < largest; bytes *= 2) count++;
-    return count;
-}
+static size_t point_count(void *state) { return 1 + bx_sizes_count(smallest, largest); }
 
 static int64_t point_bytes(size_t point) { return point == 0 ? 0 : smallest << (point - 1); }
 
@@ -426,15 +422,8 @@ static int setup(bx_run *run, void **state)
     MPI_Comm_rank(s->comm, &s->rank);
     MPI_Comm_size(s->comm, &s->size);
 
-    if (smallest & (smallest - 1))
-        return bx_run_refuse(run, BX_USAGE, "--smallest %lld: not a power of two",
-                             (long long)smallest);
-    if (largest & (largest - 1))
-        return bx_run_refuse(run, BX_USAGE, "--largest %lld: not a power of two",
-                             (long long)largest);
-    if (smallest > largest)
-        return bx_run_refuse(run, BX_USAGE, "--smallest %lld: more than --largest %lld",
-                             (long long)smallest, (long long)largest);
+    int code = bx_sizes_check(run, smallest, largest);
+    if (code != BX_OK) return code;
 
     find_units(s);
     if (adapter_rate == 0) adapter_rate = find_rate(s);
@@ -446,7 +435,7 @@ static int setup(bx_run *run, void **state)
     double bytes = find_sizes(s, &one_sided);
     s->sets = cold ? (int)bx_run_block_steps(run) : 1;
     bytes *= s->sets;
-    int code = cold ? bx_cold_open(run) : BX_OK;
+    code = cold ? bx_cold_open(run) : BX_OK;
     if (code == BX_OK)
         code = bx_comm_buffers_open(run, 2 * bytes, 0, "--memory: two buffers for each rank");
     if (code != BX_OK) return code;
