@@ -1,3 +1,3 @@
 """The suite's own Python: fixtures and judges for ReFrame, layouts, references, verdicts."""
 
-__version__ = "0.1.0"  # as in pyproject.toml and CITATION.cff
+__version__ = "1.0.0"  # as in pyproject.toml and CITATION.cff

@@ -83,6 +83,9 @@ def test_the_version_is_the_same_in_each_file():
         ("src/CMakeLists.txt", f"project(bisection VERSION {__version__} LANGUAGES C Fortran)"),
     ):
         assert f"\n{line}\n" in (root / file).read_text()
+    dated = re.search(r"^date-released: (.*)$", (root / "CITATION.cff").read_text(), re.M)[1]
+    newest = re.findall(r"^## \d.*$", (root / "CHANGELOG.md").read_text(), re.M)[0]
+    assert newest == f"## {__version__} ({dated})"
 
 
 def test_each_row_of_the_changes_says_whether_verdicts_may_change():
