@@ -16,7 +16,7 @@ from bisection.core import thresholds
 from bisection.core.format import amount, finite, plain, plural, short, utc
 from bisection.core.verdicts import COMPARED, Verdict
 from bisection.report.figures import burn_figures, session_figures
-from bisection.report.figures.common import FigureGroup, draw, measured_cases
+from bisection.report.figures.common import FigureGroup, MeasuredCase, draw, measured_cases
 from bisection.report.report_data import MARKS, STATES, Report
 from bisection.report.sections import PURPOSE, Section, opening
 from bisection.report.sections import sections as contents
@@ -120,18 +120,23 @@ def sections(report: Report) -> list[Section]:
 def figures(report: Report) -> dict[str, Iterable[FigureGroup]]:
     """Section -> figures, those first that must not be left out."""
     rows, expected = report.rows, report.comparison.expected if report.comparison else None
-    cases = [*measured_cases(report.run.cases if report.run else ())]
-    with_time = [case for case in cases if case.metrics.get("time", 0) > 0]
+    tests = report.run.cases if report.run else ()
+    cases = [*measured_cases(tests)]
+    comparable = _timed(measured_cases(test for test in tests if test.has_alternatives))
     return {
         "speedups": session_figures.speedups(rows, expected),
         "burn": burn_figures.curves(report.run),
         "network": _maps(report),
-        "methods": session_figures.crossovers(with_time),
-        "npar": session_figures.npar_curves(with_time),
-        "layouts": session_figures.hybrids(with_time),
-        "shares": session_figures.shares(with_time),
+        "methods": session_figures.crossovers(comparable),
+        "npar": session_figures.npar_curves(comparable),
+        "layouts": session_figures.hybrids(comparable),
+        "shares": session_figures.shares(_timed(cases)),
         "sweeps": session_figures.sweeps(cases),
     }
+
+
+def _timed(cases: Iterable[MeasuredCase]) -> list[MeasuredCase]:
+    return [case for case in cases if case.metrics.get("time", 0) > 0]
 
 
 def _maps(report: Report) -> Iterable[FigureGroup]:

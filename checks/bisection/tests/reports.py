@@ -245,7 +245,15 @@ def large():
         failure(reason=said("x" * 5000), method=f"m{n}", hosts=["cn1"] * 50) for n in range(300)
     ]
     cases = [
-        case(f"check{c}", f"case{k}", f"method{m}", f"{2**g}x16x1", 0.1 / 2**g, partition=f"a:n{g}")
+        case(
+            f"check{c}",
+            f"case{k}",
+            f"method{m}",
+            f"{2**g}x16x1",
+            0.1 / 2**g,
+            partition=f"a:n{g}",
+            kernel="transpose",
+        )
         for c, k, m, g in itertools.product(range(7), range(20), range(10), range(5))
     ]
     compared, run = comparison(rows), ran(*failures, *cases)
