@@ -17,8 +17,9 @@ from bisection.core.format import amount, finite, plain, plural, short, utc
 from bisection.core.verdicts import COMPARED, Verdict
 from bisection.report.figures import burn_figures, session_figures
 from bisection.report.figures.common import FigureGroup, MeasuredCase, draw, measured_cases
+from bisection.report.opening import opening
 from bisection.report.report_data import MARKS, STATES, Report
-from bisection.report.sections import PURPOSE, Section, opening
+from bisection.report.sections import PURPOSE, Section
 from bisection.report.sections import sections as contents
 from bisection.report.svg.style import embed, sparkline
 
@@ -28,6 +29,7 @@ HERE = Path(__file__).resolve().parent
 LIMIT, FIGURES = 960_000, 520_000
 SPARKLINES = 36  # that the page draws at most
 SHOWN = 12  # rows, notes and sparklines of a section: more are folded, or a phone scrolls for long
+HOT = ("worse", "failures", "nodes")  # sections of what is wrong
 CHANGED = (Verdict.REGRESSED, Verdict.MISSING, Verdict.NOT_MEASURED, Verdict.IMPROVED)
 
 
@@ -64,7 +66,8 @@ def page_template(name: str, folder: Path = HERE) -> Template:
         lstrip_blocks=True,
         finalize=lambda value: plain(value) if type(value) is str else value,
     )
-    environment.globals.update(embed=drawing, marks=MARKS, states=STATES, shown=SHOWN)
+    names = {"marks": MARKS, "states": STATES, "shown": SHOWN, "hot": HOT}
+    environment.globals.update(embed=drawing, **names)
     environment.filters.update(unbroken=_unbroken, command=_command)
     return environment.get_template(name)
 
@@ -85,12 +88,13 @@ def _command(text: str) -> Markup:
 
 
 def tiles(report: Report) -> list[tuple[str, list[tuple[Verdict, int]]]]:
-    """For the banner, (title, [(verdict, number)]): of the run the verdicts that occur, of the
-    comparison every one, of the history what changed and was not accepted."""
-    run, comparison = report.run, report.comparison
+    """(title, [(verdict, number)]) of what occurs: in the run, in the history of what changed and
+    was not accepted, in the comparison."""
+    run = report.run
     counts = Counter(map(run.outcome, run.judged)) if run else {}
     checks = [(verdict, counts[verdict]) for verdict in Verdict if counts.get(verdict)]
-    metrics = [(verdict, comparison.count(verdict)) for verdict in COMPARED] if comparison else []
+    compared = Counter(row.verdict for row in report.rows)
+    metrics = [(verdict, compared[verdict]) for verdict in COMPARED if compared[verdict]]
     levels = Counter(point.verdict for point in _level(report))
     history = sorted(levels.items(), reverse=True)
     titles = "Checks of the newest run", "Metrics by their history", "Metrics compared"
@@ -176,7 +180,7 @@ def _spark(series: DrawnHistory, verdict: Verdict | None) -> dict[str, Any]:
     return {
         "name": short(series.label, 120),
         "place": short(series.place, 80),
-        "verdict": verdict,
+        "verdict": None if verdict == Verdict.INCONCLUSIVE else verdict,  # its usual one
         "svg": sparkline(series.values, series.points, series.better),
         "describe": f"{plural(len(known), 'session')}, {low} to {high}, last {last}; {steps}",
         "range": f"{low} to {high}, {series.better} is better",
