@@ -45,6 +45,8 @@ def opening(report: Report) -> Opening:
     undecided = all(row.verdict == Verdict.INCONCLUSIVE for row in report.rows)
     if comparison and not (report.of_run and undecided):
         sentences.append(f"Against earlier sessions: {words.sentence(comparison)}")
+    if comparison and not report.of_run:
+        sentences += map(_capital, map(str, comparison.advice))
     if run:
         sentence = verdict_text.sentence(run)
         rest = sentence.removeprefix(f"{title}, in ")
@@ -131,8 +133,9 @@ def _outcomes(run: RunVerdict, last: Mapping[tuple[str, ...], Verdict]) -> Itera
 
 def _steps(report: Report) -> Iterator[Step]:
     steps = [*_of_run(report, report.run)] if report.run else []
+    for alarm in report.alarms[:1]:
+        steps += [Step(_capital(text), command) for text, command in words.next_steps(alarm)[:1]]
     if comparison := report.comparison:
-        steps += [] if report.of_run else map(Step, map(str, comparison.advice))
         command = words.rerun_of(comparison)
         if command and not (report.of_run and any(step.command for step in steps)):
             steps.append(Step("Measure again what got worse or was not measured", command))
@@ -157,8 +160,6 @@ def _of_run(report: Report, run: RunVerdict) -> Iterator[Step]:
         if groups[1:]:
             command = rerun(dependents(run, bad) or bad, run.request)
         yield Step("Repeat what failed or was not measured", command)
-    for alarm in report.alarms[:1]:
-        yield from (Step(_capital(text), command) for text, command in words.next_steps(alarm)[:1])
 
 
 def _nodes(run: RunVerdict) -> list[str]:

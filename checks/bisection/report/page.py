@@ -72,12 +72,15 @@ def page_template(name: str, folder: Path = HERE) -> Template:
     return environment.get_template(name)
 
 
+CODE = re.compile("`([^`&]{1,60})`")
 WHOLE = re.compile(r"(?<![\w-])(?:--?[A-Za-z]|\d{4}-)[\w=.-]{0,30}")
 
 
 def _unbroken(text: str) -> Markup:
-    """Text in which no line ends within a date or an option, as after the hyphens of --reruns."""
-    return Markup(WHOLE.sub(r'<span class="nowrap">\g<0></span>', str(escape(plain(text)))))
+    """Text in which no line ends within a date or an option, as after the hyphens of --reruns; what
+    stands between backquotes is code."""
+    coded = CODE.sub(r"<code>\1</code>", str(escape(plain(text))))
+    return Markup(WHOLE.sub(r'<span class="nowrap">\g<0></span>', coded))
 
 
 def _command(text: str) -> Markup:

@@ -259,7 +259,8 @@ def _compared(report: Report) -> Content:
     compared = report.comparison or Comparison([], [], [])
     sides = {"before": compared.before, "A/A": compared.aa, "after": compared.after}
     notes = [f"{side}: {words.group(sessions)}" for side, sessions in sides.items() if sessions]
-    return "", [], notes
+    advice = map(str, compared.advice) if report.of_run else ()  # else it is at the top
+    return "", [], [*notes, *advice]
 
 
 def _rows(report: Report) -> Content:
