@@ -46,7 +46,7 @@ def opening(report: Report) -> Opening:
     if comparison and not (report.of_run and undecided):
         sentences.append(f"Against earlier sessions: {words.sentence(comparison)}")
     if comparison and not report.of_run:
-        sentences += map(_capital, map(str, comparison.advice))
+        sentences += map(str, comparison.advice)
     if run:
         sentence = verdict_text.sentence(run)
         rest = sentence.removeprefix(f"{title}, in ")
