@@ -1,7 +1,7 @@
 """Evidence on a run besides its own launches, read from disk once, before the rulings."""
 
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from bisection.analysis.comparison import compare
@@ -59,6 +59,7 @@ class Evidence:
     impacts: tuple["Impact", ...] = ()
     # Of the store:
     before: tuple[Session, ...] = ()  # sessions that the run is compared with
+    last: Mapping[tuple[str, ...], Verdict] = field(default_factory=dict)  # of its tests
     vanished: tuple[str, ...] = ()  # tests of the session before that ran once, and are no more
     nights: int | None = None  # of its kind, this one among them, which references may be made from
     nodes: tuple[SlowNode, ...] = ()  # slow by the times of all launches
@@ -92,15 +93,28 @@ def of_nights(
     except SelectionError:
         before = []
     nodes = tuple(suspects(store, recent(store, now[0])))
-    evidence = replace(
-        evidence, before=tuple(before), nodes=nodes, vanished=tuple(_vanished(store, now))
-    )
+    last, vanished = _last(store, now), tuple(_vanished(store, now))
+    evidence = replace(evidence, before=tuple(before), nodes=nodes, last=last, vanished=vanished)
     evidence = count_nights(evidence, store, run)
     if not before:
         return evidence
     comparison = compare(store, before, now, suspects=nodes)
     since = tuple(changes(before[-1:], now))
     return replace(evidence, comparison=comparison, changes=since, since=before[-1].start)
+
+
+def _last(store: Store, now: Sequence[Session]) -> dict[tuple[str, ...], Verdict]:
+    """Test -> its worst verdict in the session before."""
+    try:
+        outcomes = store.outcomes(select("earlier:1", store, now))
+    except SelectionError:
+        return {}
+    tests, rising = (
+        store.tests(),
+        (Verdict.NOT_APPLICABLE, Verdict.PASS, Verdict.KNOWN, Verdict.NOT_MEASURED, Verdict.FAIL),
+    )
+    outcomes.sort(key=lambda job: rising.index(Verdict(job.verdict)))
+    return {tests[job.test].identity: Verdict(job.verdict) for job in outcomes}
 
 
 def _vanished(store: Store, now: Sequence[Session]) -> list[str]:

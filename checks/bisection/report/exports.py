@@ -24,8 +24,9 @@ from bisection.judge import decision
 from bisection.judge.alarms import by_check
 from bisection.judge.decision import Weight
 from bisection.report import words
+from bisection.report.opening import opening
 from bisection.report.report_data import STATES, Report, headline
-from bisection.report.sections import PURPOSE, opening, sections
+from bisection.report.sections import PURPOSE, sections
 from bisection.report.text_tables import TextTable, case_name
 from bisection.runs.run_verdict import RunVerdict, TestResult
 
@@ -43,8 +44,12 @@ def markdown(report: Report) -> str:
     lines += ["\n\n".join(map(_md, start.sentences)), ""] if start.sentences else []
     if start.unsafe:
         lines += [f"> **Not to be trusted:** {_md(start.unsafe)}", ""]
-    lines += [f"* {_md(text)}" for text in start.advice]
-    lines += [f"* rerun: {_md_code(start.rerun)}"] if start.rerun else []
+    if start.since:
+        lines += [f"**{_md(start.since)}**", "", *(f"* {_md(text)}" for text in start.news), ""]
+    lines += ["**What to do**", ""] if start.steps else []
+    lines += [
+        f"* {_md(text)}" + f": {_md_code(command)}" * bool(command) for text, command in start.steps
+    ]
     for section in sections(report):
         if section.shown:
             lines += ["", f"## {section.title}"]

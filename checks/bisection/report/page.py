@@ -16,9 +16,10 @@ from bisection.core import thresholds
 from bisection.core.format import amount, finite, plain, plural, short, utc
 from bisection.core.verdicts import COMPARED, Verdict
 from bisection.report.figures import burn_figures, session_figures
-from bisection.report.figures.common import FigureGroup, draw, measured_cases
+from bisection.report.figures.common import FigureGroup, MeasuredCase, draw, measured_cases
+from bisection.report.opening import opening
 from bisection.report.report_data import MARKS, STATES, Report
-from bisection.report.sections import PURPOSE, Section, opening
+from bisection.report.sections import PURPOSE, Section
 from bisection.report.sections import sections as contents
 from bisection.report.svg.style import embed, sparkline
 
@@ -28,6 +29,7 @@ HERE = Path(__file__).resolve().parent
 LIMIT, FIGURES = 960_000, 520_000
 SPARKLINES = 36  # that the page draws at most
 SHOWN = 12  # rows, notes and sparklines of a section: more are folded, or a phone scrolls for long
+HOT = ("worse", "failures", "nodes")  # sections of what is wrong
 CHANGED = (Verdict.REGRESSED, Verdict.MISSING, Verdict.NOT_MEASURED, Verdict.IMPROVED)
 
 
@@ -64,17 +66,21 @@ def page_template(name: str, folder: Path = HERE) -> Template:
         lstrip_blocks=True,
         finalize=lambda value: plain(value) if type(value) is str else value,
     )
-    environment.globals.update(embed=drawing, marks=MARKS, states=STATES, shown=SHOWN)
+    names = {"marks": MARKS, "states": STATES, "shown": SHOWN, "hot": HOT}
+    environment.globals.update(embed=drawing, **names)
     environment.filters.update(unbroken=_unbroken, command=_command)
     return environment.get_template(name)
 
 
+CODE = re.compile("`([^`&]{1,60})`")
 WHOLE = re.compile(r"(?<![\w-])(?:--?[A-Za-z]|\d{4}-)[\w=.-]{0,30}")
 
 
 def _unbroken(text: str) -> Markup:
-    """Text in which no line ends within a date or an option, as after the hyphens of --reruns."""
-    return Markup(WHOLE.sub(r'<span class="nowrap">\g<0></span>', str(escape(plain(text)))))
+    """Text in which no line ends within a date or an option, as after the hyphens of --reruns; what
+    stands between backquotes is code."""
+    coded = CODE.sub(r"<code>\1</code>", str(escape(plain(text))))
+    return Markup(WHOLE.sub(r'<span class="nowrap">\g<0></span>', coded))
 
 
 def _command(text: str) -> Markup:
@@ -85,12 +91,13 @@ def _command(text: str) -> Markup:
 
 
 def tiles(report: Report) -> list[tuple[str, list[tuple[Verdict, int]]]]:
-    """For the banner, (title, [(verdict, number)]): of the run the verdicts that occur, of the
-    comparison every one, of the history what changed and was not accepted."""
-    run, comparison = report.run, report.comparison
+    """(title, [(verdict, number)]) of what occurs: in the run, in the history of what changed and
+    was not accepted, in the comparison."""
+    run = report.run
     counts = Counter(map(run.outcome, run.judged)) if run else {}
     checks = [(verdict, counts[verdict]) for verdict in Verdict if counts.get(verdict)]
-    metrics = [(verdict, comparison.count(verdict)) for verdict in COMPARED] if comparison else []
+    compared = Counter(row.verdict for row in report.rows)
+    metrics = [(verdict, compared[verdict]) for verdict in COMPARED if compared[verdict]]
     levels = Counter(point.verdict for point in _level(report))
     history = sorted(levels.items(), reverse=True)
     titles = "Checks of the newest run", "Metrics by their history", "Metrics compared"
@@ -120,18 +127,23 @@ def sections(report: Report) -> list[Section]:
 def figures(report: Report) -> dict[str, Iterable[FigureGroup]]:
     """Section -> figures, those first that must not be left out."""
     rows, expected = report.rows, report.comparison.expected if report.comparison else None
-    cases = [*measured_cases(report.run.cases if report.run else ())]
-    with_time = [case for case in cases if case.metrics.get("time", 0) > 0]
+    tests = report.run.cases if report.run else ()
+    cases = [*measured_cases(tests)]
+    comparable = _timed(measured_cases(test for test in tests if test.has_alternatives))
     return {
         "speedups": session_figures.speedups(rows, expected),
         "burn": burn_figures.curves(report.run),
         "network": _maps(report),
-        "methods": session_figures.crossovers(with_time),
-        "npar": session_figures.npar_curves(with_time),
-        "layouts": session_figures.hybrids(with_time),
-        "shares": session_figures.shares(with_time),
+        "methods": session_figures.crossovers(comparable),
+        "npar": session_figures.npar_curves(comparable),
+        "layouts": session_figures.hybrids(comparable),
+        "shares": session_figures.shares(_timed(cases)),
         "sweeps": session_figures.sweeps(cases),
     }
+
+
+def _timed(cases: Iterable[MeasuredCase]) -> list[MeasuredCase]:
+    return [case for case in cases if case.metrics.get("time", 0) > 0]
 
 
 def _maps(report: Report) -> Iterable[FigureGroup]:
@@ -171,7 +183,7 @@ def _spark(series: DrawnHistory, verdict: Verdict | None) -> dict[str, Any]:
     return {
         "name": short(series.label, 120),
         "place": short(series.place, 80),
-        "verdict": verdict,
+        "verdict": None if verdict == Verdict.INCONCLUSIVE else verdict,  # its usual one
         "svg": sparkline(series.values, series.points, series.better),
         "describe": f"{plural(len(known), 'session')}, {low} to {high}, last {last}; {steps}",
         "range": f"{low} to {high}, {series.better} is better",

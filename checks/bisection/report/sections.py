@@ -6,7 +6,7 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from operator import attrgetter
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
 from bisection.analysis.model import Comparison
@@ -19,7 +19,7 @@ from bisection.core.reasons.performance import SharedChange
 from bisection.core.thresholds import LIMITS
 from bisection.core.verdicts import Against, Verdict
 from bisection.report import devices, osu, verdict_text, words
-from bisection.report.report_data import Report, headline
+from bisection.report.report_data import Report
 from bisection.report.text_tables import (
     CELLS,
     POINTS,
@@ -59,32 +59,6 @@ class Section:
     @property
     def shown(self) -> bool:
         return bool(self.groups or self.tables or self.sparks or self.notes)
-
-
-class Opening(NamedTuple):
-    """The part above the sections."""
-
-    state: str  # a key of STATES
-    headline: str
-    sentences: list[str]
-    unsafe: str  # why the verdicts cannot be trusted; "" if they can
-    advice: list[str]
-    rerun: str  # command
-
-
-def opening(report: Report) -> Opening:
-    """The verdict and what to do about it."""
-    comparison, run = report.comparison, report.run
-    state, title = headline(report)
-    if network := report.interconnect:
-        title = network.headline + (f". {title}" if not network.findings else "")
-    sentences = [f"The run: {verdict_text.sentence(run)}"] if run else []
-    if comparison is None:
-        return Opening(state, title, sentences, "", [], "")
-    sentences.append(f"Against earlier sessions: {words.sentence(comparison)}")
-    advice = list(map(str, comparison.advice))
-    unsafe, rerun = words.unsafe(comparison), words.rerun_of(comparison)
-    return Opening(state, title, sentences, unsafe, advice, rerun)
 
 
 def sections(report: Report) -> Iterator[Section]:
@@ -285,7 +259,8 @@ def _compared(report: Report) -> Content:
     compared = report.comparison or Comparison([], [], [])
     sides = {"before": compared.before, "A/A": compared.aa, "after": compared.after}
     notes = [f"{side}: {words.group(sessions)}" for side, sessions in sides.items() if sessions]
-    return "", [], notes
+    advice = map(str, compared.advice) if report.of_run else ()  # else it is at the top
+    return "", [], [*notes, *advice]
 
 
 def _rows(report: Report) -> Content:
@@ -300,25 +275,25 @@ SECTIONS: dict[str, tuple[str, str | Callable[[Report], Content]]] = {
     "worse": ("Worse than before", _worse),
     "failures": ("Failed and not measured", _failures),
     "every-node": ("Every node", _every_node),
+    "nodes": ("Nodes", _nodes),
     "checks": ("Checks of the newest run", _checks),
     "notes": ("Notes", _notes),
+    "history": ("History", _history),
     "better": ("Better than before", _better),
     "changes": ("What changed", _changes),
-    "undecided": ("Inconclusive, by reason", _undecided),
-    "speedups": (
-        "Speed-up",
-        "Performance after over before: a bar per test, from 1 (as before) to its ratio of "
-        "medians. To the right is faster. Under each name: ranks \u00d7 threads, nodes, software. "
-        "Bars of other ranks or software are not one number.",
-    ),
-    "nodes": ("Nodes", _nodes),
     "burn": (
         "Burn-in",
         "Each node under full load. The curves are of the node that keeps least of its rate, over "
         "where they began; the table has it beside others.",
     ),
     "network": ("Network", _network),
-    "history": ("History", _history),
+    "speedups": (
+        "Speed-up",
+        "Performance after over before: a bar per test, from 1 (as before) to its ratio of "
+        "medians. To the right is faster. Under each name: ranks \u00d7 threads, nodes, software. "
+        "Bars of other ranks or software are not one number.",
+    ),
+    "undecided": ("Inconclusive, by reason", _undecided),
     "methods": ("Methods", "The ways to communicate, in the newest session."),
     "npar": ("NPAR", "Time against the number of groups that share the bands."),
     "layouts": (

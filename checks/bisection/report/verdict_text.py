@@ -20,7 +20,6 @@ from bisection.core.units import KIND_OF_UNIT
 from bisection.core.verdicts import Exit, Verdict
 from bisection.judge import decision
 from bisection.judge.every_node import Judged
-from bisection.kernels import tables
 from bisection.kernels.layouts import ON_DEVICES
 from bisection.report.lines import WIDTH, commanded, wrapped
 from bisection.report.text_tables import indented, noted
@@ -343,7 +342,7 @@ def _cells(verdict: RunVerdict, cases: Sequence[TestResult]) -> list[str]:
     timed = [(times[-1].value, index) for index, c in enumerate(done) if (times := _times(c))]
     fastest, worst = "-", "-"
     case = done[min(timed)[1]] if timed else None
-    if case and (case.record.kernel or case.check) in tables.ALTERNATIVES:
+    if case and case.has_alternatives:
         fastest = short(f"{case.method} {case.layout}".strip(), 22)
     if metrics := [metric for case in done for metric in case.metrics if metric.asserted]:
         metric = max(metrics, key=_by_limits)

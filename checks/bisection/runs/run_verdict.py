@@ -26,6 +26,7 @@ from bisection.core.reasons.machines import HostFault, NodeJudged
 from bisection.core.reasons.performance import Outlier, Slower, SlowNode, WorseSince
 from bisection.core.thresholds import LIMITS
 from bisection.core.verdicts import Verdict
+from bisection.kernels import tables
 from bisection.kernels.launch_record import LaunchRecord
 
 if TYPE_CHECKING:  # loads where a network was measured
@@ -129,6 +130,11 @@ class TestResult(TestId):
         """How long its launch held its nodes; if its time limit ended it, that."""
         limit = self.reason.limit if isinstance(self.reason, Timeout) else 0.0
         return sum(self.record.seconds) or limit
+
+    @property
+    def has_alternatives(self) -> bool:
+        """True if the methods of its kernel compute the same, so that one can be the fastest."""
+        return (self.record.kernel or self.check) in tables.ALTERNATIVES
 
     @property
     def lost_to_others(self) -> bool:

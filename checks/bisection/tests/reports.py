@@ -234,10 +234,10 @@ def published():
 
 
 def large():
-    """Two thousand metrics of as many nights as a history has, of which some changed."""
+    """Three thousand metrics of as many nights as a history has, of which some changed."""
     counts = dict.fromkeys(("regressed", "improved", "inconclusive", "missing"), 20)
     reason, rows, histories = said("a clause of usual length"), [], []
-    for n, each in enumerate(rows_of(**counts, unchanged=1920)):
+    for n, each in enumerate(rows_of(**counts, unchanged=2920)):
         rows.append(replace(each, check=f"check{n % 7}", reason=reason))
         noise = [0.01 + 1e-5 * ((n * 7 + k * 31) % 101) for k in range(60)]
         histories.append(series(noise, [30] if n < 20 else [], check=rows[n].check, case=each.case))
@@ -245,7 +245,15 @@ def large():
         failure(reason=said("x" * 5000), method=f"m{n}", hosts=["cn1"] * 50) for n in range(300)
     ]
     cases = [
-        case(f"check{c}", f"case{k}", f"method{m}", f"{2**g}x16x1", 0.1 / 2**g, partition=f"a:n{g}")
+        case(
+            f"check{c}",
+            f"case{k}",
+            f"method{m}",
+            f"{2**g}x16x1",
+            0.1 / 2**g,
+            partition=f"a:n{g}",
+            kernel="transpose",
+        )
         for c, k, m, g in itertools.product(range(7), range(20), range(10), range(5))
     ]
     compared, run = comparison(rows), ran(*failures, *cases)
@@ -285,6 +293,16 @@ def page(report):
     assert len(text.encode()) < 1_000_000
     ids, urls = parsed.values("id"), parsed.values("href", f"{{{XLINK}}}href", "src")
     assert len(ids) == len(set(ids)), "two elements with one identifier"
+    for scrolled in parsed.root.iterfind(".//*[@tabindex]"):  # by keys; a name says what it is
+        assert scrolled.get("role") == "group"
+        assert scrolled.get("aria-label")
+    tables, scrolled = (parsed.root.findall(f".//{path}table") for path in ("", "*[@tabindex]/"))
+    assert len(tables) == len(scrolled)
+    assert all(head.get("scope") == "col" for head in parsed.root.iter("th"))
+    levels = [int(e.tag[1]) for e in parsed.root.iter() if re.fullmatch("h[1-6]", str(e.tag))]
+    assert all(new <= old + 1 for old, new in itertools.pairwise([0, *levels]))
+    first = parsed.root.find("body")[0]  # what the first press of Tab reaches
+    assert first.get("href")[1:] in ids
     refs = {url[1:] for url in urls if url.startswith("#")}
     refs.update(*map(str.split, parsed.values("aria-labelledby")))
     refs |= set(re.findall(r'[":]\s*url\(#([^)]*)\)', text))

@@ -51,7 +51,7 @@ def test_a_slow_node_is_no_go_by_its_name():
     assert decision.of_run(verdict) == Exit.FAILED
     assert "1 bad component of the network" in counted(verdict)
     html = page(only(run=verdict, blames=[slow]))
-    assert html.headings[0] == "Network"
+    assert html.headings[:2] == ["What to do", "Network"]
     assert first in html.text
     assert "Repair the components listed" in html.text
 

@@ -15,8 +15,9 @@ from bisection.core.format import NONE, number, utc
 from bisection.kernels import tables
 from bisection.kernels.layouts import LAYOUTS
 from bisection.report.figures.common import FigureGroup, Panel, draw, ends_of
+from bisection.report.opening import Opening
 from bisection.report.page import FIGURES, page_template
-from bisection.report.sections import Opening, Section
+from bisection.report.sections import Section
 from bisection.report.svg.plots import Bar, Curve, bars_svg, curves_svg
 from bisection.report.svg.style import BLUE, GREY, RING, Legend, Style, legend_of, symbol
 from bisection.report.text_tables import TextTable, cells_table
@@ -82,7 +83,7 @@ def page(lookup: Lookup, rows: Sequence[Judged]) -> str:
         title="The papers' figures, simulated",
         about="",
         purpose=PURPOSE,
-        opening=Opening("uncertain", counts[0], counts[1:], "", [], ""),
+        opening=Opening("uncertain", counts[0], counts[1:]),
         tiles=[],
         sections=[section for section in sections if section.shown],
         expected=None,

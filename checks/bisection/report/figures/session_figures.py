@@ -208,7 +208,7 @@ UNSURE = (style.YELLOW, "xxxx")
 def speedups(rows: Sequence[Row], expected: float | None) -> list[FigureGroup]:
     """Performance after over before, a bar a test, like figure 17 of the HPCx report (2004)."""
     candidates = primary(rows)
-    if not candidates:
+    if all(row.verdict == Verdict.INCONCLUSIVE and not row.against for row in candidates):
         return []
     candidates.sort(key=lambda row: (COMPARED.index(row.verdict), row.speedup[0] or 0.0))
     shown = candidates[:BARS]

@@ -6,7 +6,8 @@ import shlex
 
 import numpy as np
 import pytest
-from made_up import nights, session, store
+from made_up import case as stored_case
+from made_up import nights, session, sessions, store
 from results_made import launched
 from running import ONE, install_cmake, run_command
 
@@ -137,6 +138,28 @@ def test_a_night_as_slow_as_the_last_ten_is_an_alarm_until_it_is_accepted(home, 
     accept = accept.removesuffix(" REASON").split()
     assert command_line(*accept, "newer libraries")[0] == 0
     assert decision.of_run(ended()) == Exit.OK
+
+
+def test_news_are_what_the_newest_earlier_night_does_not_have(home):
+    """Of several launches of a test, one that failed makes it fail; older nights do not count."""
+    words = ["FAIL"], ["FAIL", "pass"], ["pass"]  # of a launch, then of its repeat
+    stored = store(
+        home / "store.db",
+        sessions(0, [[stored_case("p2p", verdict="FAIL")]]),
+        sessions(
+            1,
+            [[
+                stored_case(f"m{n}", run=run, verdict=word)
+                for n, of_test in enumerate(words)
+                for run, word in enumerate(of_test)
+            ]],
+        ),
+        sessions(2, [[stored_case(verdict="pass")]]),
+    )  # fmt: skip
+    night = steps.Night(RunVerdict([], session="00000002-made-up"), home, home)
+    steps.compare(night, stored, None)
+    last = {identity[-1]: verdict for identity, verdict in night.evidence.last.items()}
+    assert last == {"m0": "FAIL", "m1": "FAIL", "m2": "pass"}
 
 
 def test_what_may_have_got_worse_is_repeated_and_the_history_has_its_repeats(home, monkeypatch):

@@ -31,7 +31,7 @@ from bisection.judge import alarms, decision, evidence, network, rule
 from bisection.judge.evidence import DisturbedRerun, Evidence, Retest
 from bisection.kernels.local import Estimate
 from bisection.night import night as steps
-from bisection.report import exports, gather, sections, verdict_text
+from bisection.report import exports, gather, opening, verdict_text
 from bisection.report.documents import VerdictDocument
 from bisection.report.report_data import CODES, STATES, UNCERTAIN, Report, headline
 from bisection.runs.run_verdict import Request, RunVerdict
@@ -284,7 +284,7 @@ def check_junit(text, code):
 
 def check_forms(report, code):
     """Banner, JUnit and Prometheus of a report say the same as its exit code."""
-    banner = sections.opening(report)
+    banner = opening.opening(report)
     assert banner.state == headline(report)[0]
     assert banner.state == CODES[code] or (code == OK and banner.state == UNCERTAIN)
     assert f"**{STATES[banner.state]} " in exports.markdown(report)

@@ -122,6 +122,14 @@ def test_a_case_without_shares_is_not_drawn_as_free_of_communication():
     assert "exchange" in group.table.head
 
 
+@pytest.mark.parametrize(("kernel", "headings"), [("transpose", True), ("burn", False)])
+def test_times_of_methods_that_compute_different_results_are_not_set_side_by_side(kernel, headings):
+    tests = itertools.product(("dgemm", "triad"), ("mpi", "node"))
+    cases = [case("mine", method=m, layout=x, kernel=kernel) for m, x in tests]
+    shown = {"Methods", "Hybrid layouts"} & {*page(only(run=ran(*cases))).headings}
+    assert shown == ({"Methods", "Hybrid layouts"} if headings else set())
+
+
 @pytest.mark.parametrize("hollow", [False, True])
 def test_a_hollow_curve_is_told_from_a_full_one(hollow):
     curve = plots.Curve(style.Style.number(0), {1: 1.0, 2: 2.0}, hollow=hollow)

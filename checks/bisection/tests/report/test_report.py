@@ -1,5 +1,6 @@
 """Reports: what each form says, that nothing in the data breaks it, and that it stays small."""
 
+import html
 import itertools
 import math
 import re
@@ -9,6 +10,8 @@ from dataclasses import replace
 import pytest
 from reports import (
     HOSTILE,
+    MADE,
+    NIGHT,
     PLACE,
     case,
     change_point,
@@ -34,11 +37,15 @@ from running import joined
 
 from bisection.analysis.model import Change, Side
 from bisection.core.identity import parsed
+from bisection.core.reasons.base import Text
 from bisection.core.reasons.launches import TestFailed
 from bisection.core.verdicts import COMPARED, Against, Verdict
+from bisection.judge.alarms import alarms_of
 from bisection.report import exports, gather, report_data, sections, text_tables, verdict_text
 from bisection.report import page as pages
+from bisection.report.opening import opening
 from bisection.report.words import rerun_of
+from bisection.store.database import Session
 
 
 def section(report, name):
@@ -54,9 +61,9 @@ def test_page_has_its_sections_in_order_and_leaves_out_what_has_no_data():
     titles.remove("Device memory")  # no partition has devices
     titles.remove("OSU benchmarks")  # nor were they run
     titles.remove("Every node")  # it is no campaign
-    assert seen.headings == [*titles, "How it was judged"]
+    assert seen.headings == ["What to do", *titles, "How it was judged"]
     assert "2026-11-21 08:00:00 UTC" in seen.text
-    assert page(only()).headings == ["How it was judged"]
+    assert page(only()).headings == ["What to do", "How it was judged"]
     assert pages.html(cluster()) == pages.html(cluster())
 
 
@@ -138,10 +145,11 @@ def test_the_banner_is_in_page_and_markdown_with_all_counts_and_advice():
     texts = [
         report_data.headline(content)[1],
         "the control changed as well",
+        "Repeat what failed or was not measured",
         "Look at cn017 first.",
         "Open MPI 5.0.5",
         "-n /1eea43dd",
-        rerun_of(content.comparison),
+        "rank 3 on cn017 aborted with code 1",
         "lab on cn1",
         "GNU 12.2.0",
         "acceptance and regression tests",
@@ -151,8 +159,76 @@ def test_the_banner_is_in_page_and_markdown_with_all_counts_and_advice():
     content.comparison.changes = []
     assert "Nothing that is recorded" in page(content).text
     assert "Nothing that is recorded" in exports.markdown(content)
-    quiet = page(only(comparison=comparison([row()]))).text  # every verdict is counted, even at 0
-    assert all(verdict in quiet and verdict in report_data.MARKS for verdict in COMPARED)
+    assert {*COMPARED} <= report_data.MARKS.keys()
+
+
+def beginning(report):
+    """The opening of a report, and that of its Markdown, which has the same."""
+    start = opening(report)
+    markdown = html.unescape(exports.markdown(report).replace("\\", ""))
+    for text in (start.since, *start.news, *(step.text for step in start.steps)):
+        assert text in markdown
+    return start
+
+
+def test_the_first_screen_says_what_is_new_since_the_last_night():
+    """One test fails as before, one fails now, one passes again, one cannot be compared."""
+    names = ("old", "new", "mended", "first", "same")
+    bad = ("old", "new")
+    cases = [failure(method=n) if n in bad else case(method=n) for n in names]
+    was = dict.fromkeys(("old", "mended"), Verdict.FAIL) | dict.fromkeys(("new", "same"), "pass")
+    last = {each.identity: Verdict(was[each.method]) for each in cases if each.method in was}
+    fact = Change("MPI", "4.1", "5.0")
+    before = [Session("0", MADE - NIGHT, {}, {})]
+    evidence = {"last": last, "nights": 9, "since": MADE - NIGHT, "before": before}
+    alarm, late = event(change_point()), {"raised": MADE + 3 * NIGHT}
+    report = only(run=ran(*cases), changes=[fact], **evidence)
+    report.of_run = True
+    assert beginning(report).since == "New since the last night, 2026-11-20 08:00 UTC"
+    assert beginning(report).news == [
+        "1 test fails, new tonight: transpose cnt40 mpi (system)",
+        "1 test passes, and did not before: transpose cnt40 mpi (system)",
+        "1 test fails, as in the night before: transpose cnt40 mpi (system)",
+        "Changed: MPI: 4.1 -> 5.0",
+    ]
+    for seen, more in ((True, late), (False, {})):
+        alarms = tuple(alarms_of([replace(alarm, **more)]))
+        night = replace(only(run=ran(case(), alarms=alarms), **evidence), of_run=True)
+        assert any("worse since 2026-11-18" in text for text in beginning(night).news) == seen
+    for more, text in ((evidence, "Nothing: "), ({"nights": 1}, "This is the first night")):
+        (news,) = beginning(replace(only(run=ran(case()), **more), of_run=True)).news
+        assert news.startswith(text)
+    assert beginning(replace(only(run=ran(case())), of_run=True)).since == ""  # nothing is stored
+
+
+def test_the_first_screen_says_why_and_what_to_do():
+    reason = Text(text="no memory", next="give it more memory")
+    bad = [failure(reason=reason, method=m, hash=m) for m in "ab"]
+    alarms = tuple(alarms_of([event(change_point())]))
+    contents = [
+        (ran(case()), "", "Nothing."),
+        (ran(*bad), "transpose cnt40 mpi (system): a, b: no memory", "Give it more memory"),
+        (ran(*bad), "", " -n /a -n /b"),
+        (ran(case(), slow_nodes=[slow_node("cn7")]), "node cn7", "Take node cn7 out of service"),
+        (ran(case(), alarms=alarms), "worse since 2026-11-18", "compare both levels"),
+    ]
+    for run, why, what in contents:
+        start = beginning(replace(only(run=run), of_run=True))
+        assert any(why in sentence for sentence in start.sentences), start
+        assert any(what in f"{text} {command}" for text, command in start.steps), start
+    rows = comparison(rows_of(regressed=1), advice=[said("Measure more.")])
+    start = beginning(only(comparison=rows))  # of two groups of sessions
+    assert "Measure more." in start.sentences
+    assert [step.command for step in start.steps] == [rerun_of(rows)]
+
+
+def test_a_night_of_which_earlier_ones_decide_nothing_has_no_figure_of_it():
+    """A night beside twenty leaves every metric open."""
+    report = replace(only(run=ran(case()), comparison=UNSURE), of_run=True)
+    assert "Speed-up" not in page(report).headings
+    assert not any("inconclusive" in text for text in beginning(report).sentences)
+    report = only(comparison=comparison(rows_of(inconclusive=2, unchanged=1)))
+    assert "Speed-up" in page(report).headings
 
 
 def test_failures_are_grouped_as_in_the_terminal_and_followers_counted():
@@ -224,14 +300,15 @@ def test_long_lists_are_folded():
 
 
 def test_a_command_is_broken_at_blanks_alone():
-    """Also at neither hyphen of an option in a sentence."""
-    bad = failure(hash="", reason=said("rerun it with --reruns=4 or -n NAME"))
+    """Also at neither hyphen of an option in a sentence, nor in one between backquotes."""
+    bad = failure(hash="", reason=said("rerun it with --reruns=4 or `run -n NAME`"))
     report = only(run=ran(bad), comparison=comparison(rows_of(regressed=2)))
     again = rerun_of(report.comparison)
     assert "--reruns=4" in again
     seen = page(report)
     commands = seen.root.findall(".//code[@class='command']")
     assert again in map(words, commands)
+    assert "run -n NAME" in map(words, seen.root.iter("code"))
     for span in seen.root.iterfind(".//span[@class='nowrap']"):
         span.text = ""
     assert not any(map(words, commands))
@@ -318,8 +395,8 @@ def test_strange_geometries_are_not_drawn():
     assert "Methods" not in headings
 
 
-def test_two_thousand_metrics_of_sixty_nights():
+def test_three_thousand_metrics_of_sixty_nights():
     seen = page(large())  # less than a megabyte
     assert "more rows are not listed" in seen.text
-    assert re.search(r"1,9\d\d more metrics have a history that is not drawn", seen.text)
+    assert re.search(r"2,9\d\d more metrics have a history that is not drawn", seen.text)
     assert 20 <= seen.values("class").count("name") <= pages.SPARKLINES
