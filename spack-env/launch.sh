@@ -18,11 +18,14 @@ if ! [ -x "$home/venv/bin/python" ]; then
     echo "$name: $home/venv has no Python; run make setup in the clone" >&2
     exit 2
 fi
-BISECTION_HOME=${BISECTION_HOME:-$home}
+own=$home
+# A package's prefix is its administrator's, and is not written to.
+[ ! -d "$home/share/bisection" ] || own=$HOME/.bisection
+BISECTION_HOME=${BISECTION_HOME:-$own}
 case $BISECTION_HOME in /*) ;; *) BISECTION_HOME=$PWD/$BISECTION_HOME ;; esac
 export BISECTION_HOME
-[ -w "$home" ] || home_cache=$BISECTION_HOME/cache
-export XDG_CACHE_HOME="${home_cache:-$home/cache}"
+[ "$own" = "$home" ] && [ -w "$home" ] || own=$BISECTION_HOME
+export XDG_CACHE_HOME="$own/cache"
 export MPLCONFIGDIR="$XDG_CACHE_HOME/matplotlib"
 export PYTHONPYCACHEPREFIX="$XDG_CACHE_HOME/python"
 unset PYTHONDONTWRITEBYTECODE # of many containers: each start would compile all sources again

@@ -88,6 +88,11 @@ def checked(options: argparse.Namespace) -> Path:
             f"{paths.shown(file)} exists and is not overwritten. Remove it to begin anew; to add a "
             "queue, copy its partition from what --dry-run --queue Q prints, then --refresh"
         )
+    if not options.dry_run and (fault := paths.unwritable(file.parent)):
+        raise BisectionError(
+            f"{fault}; run it as the owner of that folder, or in a clone, whose file --system "
+            "DIR/NAME.py names"
+        )
     return file
 
 

@@ -8,6 +8,9 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[3]
+# The kernels that the suite was installed with, as bisection.kernels.spack prints them; a clone has
+# no such file.
+INSTALLATION = ROOT / "installation.json"
 # In the environment of ReFrame and of site files: the reservation of all jobs.
 RESERVATION = "BISECTION_RESERVATION"
 TEMPORARY = "BISECTION_TMPDIR"  # in ReFrame's environment: what TMPDIR was, "" without any

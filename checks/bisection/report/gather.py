@@ -1,5 +1,6 @@
 """Gathers what a report holds, and writes every form of it."""
 
+import sys
 import time
 from collections.abc import Sequence
 from dataclasses import replace
@@ -66,7 +67,7 @@ def write_verdict(verdict: RunVerdict, results: Path) -> None:
     """Writes the verdict on a run into its results folder: as text, JSON and JUnit."""
     lines = [*verdict_text.text(verdict, verbose=True), ""]
     paths.write_whole(results / "verdict.txt", "\n".join(lines))
-    installed = paths.text_of(paths.home() / "installed.txt").splitlines()
+    installed = paths.text_of(Path(sys.prefix).parent / "installed.txt").splitlines()
     document = VerdictDocument.of(replace(verdict, installed=installed))
     paths.write_whole(results / "verdict.json", document.text())
     if (record := results / SPOOLED).exists():

@@ -169,7 +169,8 @@ class Build(rfm.RegressionTest, Reporting):
     They are built once per environment; the run lists what was installed. CMake builds them with
     the compilers and libraries that it finds, unless an equal build is in the environment's folder
     (bisection.kernels.build_folder). For an environment with the feature `spack`,
-    bisection.kernels.spack installs them. `-S Build.kernels=DIR` takes DIR/bin instead.
+    bisection.kernels.spack installs them. A suite that is a package has kernels of its own, for
+    environments without modules and CMake options. `-S Build.kernels=DIR` takes DIR/bin instead.
     Kernels that were built from other sources than this checkout's are refused; `-S
     Build.stale=yes` (`bisection run --stale`) accepts them, with a remark.
     """
@@ -199,14 +200,26 @@ class Build(rfm.RegressionTest, Reporting):
         host's network and knows the processor from its own files.
         """
         partition = self.current_partition
-        elsewhere = self.kernels or "spack" in self.current_environ.features
-        if elsewhere or "march" in partition.extras or partition.scheduler.is_local:
+        if self._ready_made() or "march" in partition.extras or partition.scheduler.is_local:
             return
         internals.build_on_node(self, queue.until_deadline(self.max_pending_time))
         self.build_time_limit = within_queue(self.build_time_limit, partition)
         # Cores: Slurm may count one CPU per core where the hardware has two threads of each.
         cores = self.build_job.num_cpus_per_task = partition.processor.num_cores
         queue.ask(self.build_job, Geometry(1, 1, cores), self.build_time_limit)
+
+    def _ready_made(self) -> str:
+        """The command that gets kernels from elsewhere; "" where CMake builds them here."""
+        environ, partition = self.current_environ, self.current_partition
+        if self.kernels:
+            return "true"
+        if "spack" in environ.features:
+            system = environ.extras.get("spack_env", "auto")
+            return f"{{python}}.spack install --system {system} >installation.json"
+        own = environ.modules or partition.local_env.modules or environ.extras.get("cmake")
+        if paths.INSTALLATION.exists() and not own:
+            return f"cp {shlex.quote(str(paths.INSTALLATION))} installation.json"
+        return ""
 
     @run_before("compile")
     def choose_builder(self) -> None:
@@ -219,12 +232,10 @@ class Build(rfm.RegressionTest, Reporting):
         self.prebuild_cmds += [RECORD]
         path = f"PYTHONPATH={shlex.quote(str(paths.ROOT / 'checks'))}"
         python = f"{path} {shlex.quote(sys.executable)} -m bisection.kernels"
-        if self.kernels or "spack" in self.current_environ.features:
-            system = self.current_environ.extras.get("spack_env", "auto")
-            install = f"{python}.spack install --system {system} >installation.json"
+        if command := self._ready_made():
             self.prefix_dir = os.path.abspath(self.kernels) if self.kernels else ""
             self.build_system = "CustomBuild"
-            self.build_system.commands = ["true" if self.kernels else install]
+            self.build_system.commands = [command.format(python=python)]
         else:
             find = f"{python}.build_folder find rfm_build.sh >installation.json"
             self.prebuild_cmds += [f"if {find}; then exit; fi"]

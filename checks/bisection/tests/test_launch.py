@@ -34,24 +34,29 @@ def files(folder):
     return {path for path in folder.rglob("*") if ".bisection" not in path.parts}
 
 
-@pytest.mark.long  # a process of ReFrame of its own: the clone is another
-def test_everything_is_written_below_the_home(clone, fake, tmp_path):
-    """In the locale C, with a umask, and a HOME of its own; started in another folder."""
-    before = files(tmp_path)
+def run(program, root, tmp_path, *arguments):
+    """Runs a check in the locale C, with a umask and a HOME of its own, from another folder."""
     ours = ("PYTHON", "BISECTION_HOME", "MPLCONFIGDIR", "XDG_CACHE_HOME")
     env = {name: value for name, value in os.environ.items() if not name.startswith(ours)}
     env["PYTHONDONTWRITEBYTECODE"] = "1"  # as many containers have it
-    program = clone / ".bisection" / "bin" / "bisection"
-    command = ["run", "--tier", "quick", "-S", f"Build.kernels={fake}", *ONE]
-    done = subprocess.run(
-        ["sh", "-c", 'umask 077; exec taskset --cpu-list "$@"', "sh", TWO_CORES, program, *command],
-        env={**env, "HOME": str(tmp_path / "user"), "LC_ALL": "C", "PYTHONPATH": clone / "checks"},
+    own = {"HOME": tmp_path / "user", "LC_ALL": "C", "PYTHONPATH": root / "checks"}
+    command = [program, "run", "--tier", "quick", *arguments, *ONE]
+    return subprocess.run(
+        ["sh", "-c", 'umask 077; exec taskset --cpu-list "$@"', "sh", TWO_CORES, *command],
+        env={**env, **own},
         cwd=tmp_path,
         capture_output=True,
         text=True,
         errors="replace",
         timeout=300,
     )
+
+
+@pytest.mark.long  # a process of ReFrame of its own: the clone is another
+def test_everything_is_written_below_the_home(clone, fake, tmp_path):
+    before = files(tmp_path)
+    program = clone / ".bisection" / "bin" / "bisection"
+    done = run(program, clone, tmp_path, "-S", f"Build.kernels={fake}")
     assert done.returncode == 0, done.stdout + done.stderr
     assert files(tmp_path) == before
     assert next((clone / ".bisection" / "cache" / "python").rglob("reframe/__init__*.pyc"))
@@ -69,3 +74,25 @@ def test_modules_of_the_folder_where_it_is_called_are_not_imported(clone, tmp_pa
     done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     assert "G17" in done.stdout
+
+
+@pytest.mark.long  # as above
+def test_a_package_has_kernels_and_is_not_written_to(clone, fake, tmp_path):
+    """Laid out as spack-env/repo's recipe does it."""
+    share = tmp_path / "package" / "share" / "bisection"
+    share.parent.mkdir(parents=True)
+    clone.rename(share)
+    for name in ("bin", "venv", "installed.txt"):
+        (share / ".bisection" / name).rename(tmp_path / "package" / name)
+    (share / ".bisection").rmdir()
+    known = {"prefix": str(fake), "mpi_prefix": "/usr", "lock_hash": "abc"}
+    (share / "installation.json").write_text(json.dumps(known))
+    program = tmp_path / "package" / "bin" / "bisection"
+    before = files(tmp_path)
+    done = run(program, share, tmp_path)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert files(tmp_path) == before
+    results = tmp_path / "user" / ".bisection" / "results" / "latest"
+    verdict = json.loads((results / "verdict.json").read_text())
+    assert verdict["installed"] == [INSTALLED]
+    assert {launch["facts"]["lock"] for launch in verdict["launches"]} == {"abc"}

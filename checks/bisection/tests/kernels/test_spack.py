@@ -1,11 +1,13 @@
-"""Provisioning by Spack: all but the last test with a stand-in for Spack, and no network."""
+"""Provisioning by Spack: all but tests of `spack` with a stand-in for Spack, and no network."""
 
 import hashlib
 import json
 import os
+import platform
 import re
 import shutil
 import subprocess
+import sys
 import textwrap
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -13,7 +15,7 @@ from pathlib import Path
 import fake_spack
 import pytest
 import yaml
-from running import command
+from running import ONE, command
 
 from bisection.core import paths
 from bisection.kernels.local import environment
@@ -368,3 +370,35 @@ def test_debian12_builds_and_runs(spack_at_hand, debian, tmp_path):
     ran = subprocess.run(command, env=environment(), capture_output=True, text=True, timeout=600)
     assert ran.returncode == 0, textwrap.shorten(ran.stderr, 2000)
     assert json.loads(result.read_text())["verified"] is True
+
+
+@pytest.mark.spack
+def test_the_suite_installs_with_its_kernels(spack_at_hand, debian, tmp_path):
+    with installing.provisioning("debian12") as environment:
+        content = yaml.safe_load(environment.text)
+        content["spack"]["specs"] = ["bisection"]
+        suite = {"spec": "bisection@=develop", "path": str(paths.ROOT)}
+        content["spack"]["develop"]["bisection"] = suite
+        python = f"python@{platform.python_version()} +ssl +zlib"
+        external = {"spec": python, "prefix": sys.base_prefix}
+        content["spack"]["packages"]["python"] = {"buildable": False, "externals": [external]}
+        (tmp_path / "spack.yaml").write_text(yaml.safe_dump(content))
+        spack = environment.spack
+        spack("concretising the suite", tmp_path, "concretize")
+        install = ("install", "--overwrite", "--yes-to-all", "bisection")
+        spack("installing the suite", tmp_path, *install)
+        places = spack.prefixes(tmp_path)
+        try:
+            program = f"{places['bisection']}/bin/bisection"
+            home = tmp_path / "home"
+            env = {**os.environ, "BISECTION_HOME": str(home)}
+            command = [program, "run", "--tier", "quick", *ONE]
+            ran = subprocess.run(command, env=env, capture_output=True, text=True, timeout=600)
+        finally:
+            spack("removing the suite", tmp_path, "uninstall", "--yes-to-all", "bisection")
+    verdict = json.loads((home / "results/latest/verdict.json").read_text())
+    build = next(case for case in verdict["cases"] if case["check"] == "Build")
+    assert build["verdict"] == "pass", ran.stdout + ran.stderr
+    lock = Path(places["bisection-kernels"]).name.rpartition("-")[2]
+    assert verdict["launches"][build["launch"]]["facts"]["lock"] == lock
+    assert not (home / "kernels").exists()

@@ -14,7 +14,7 @@ from running import SITES, command, load_site
 from validated import valid
 
 from bisection.commands import site_new
-from bisection.core import launchers
+from bisection.core import launchers, paths
 from bisection.core.identity import Geometry
 from bisection.core.reasons.launches import Blocked, CoreShared, Misplaced, NoWorld, Worlds
 from bisection.sites import rules, site_files
@@ -178,6 +178,13 @@ def test_wrong_arguments(new_site, house, arguments, name, words):
     printed, _ = new_site(*arguments, name=name, code=2)
     assert bad.read_text() == "import nothing_of_this_name\n"
     assert words in printed
+
+
+def test_a_folder_of_others_is_refused_before_any_job(new_site, machine, monkeypatch):
+    monkeypatch.setattr(paths, "unwritable", lambda folder: f"cannot write to {folder}: no")
+    printed, _ = new_site(code=2)
+    assert "site-configs: no; run it as the owner of that folder, or in a clone" in printed
+    assert machine.jobs == []
 
 
 def test_the_first_launcher_that_is_right(new_site, machine):
