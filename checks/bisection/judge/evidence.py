@@ -59,7 +59,7 @@ class Evidence:
     impacts: tuple["Impact", ...] = ()
     # Of the store:
     before: tuple[Session, ...] = ()  # sessions that the run is compared with
-    last: Mapping[tuple[str, ...], Verdict] = field(default_factory=dict)  # of its tests
+    last: Mapping[tuple[str, ...], Verdict] = field(default_factory=dict)  # in `before[-1]`
     vanished: tuple[str, ...] = ()  # tests of the session before that ran once, and are no more
     nights: int | None = None  # of its kind, this one among them, which references may be made from
     nodes: tuple[SlowNode, ...] = ()  # slow by the times of all launches
@@ -93,7 +93,7 @@ def of_nights(
     except SelectionError:
         before = []
     nodes = tuple(suspects(store, recent(store, now[0])))
-    last, vanished = _last(store, now), tuple(_vanished(store, now))
+    last, vanished = _last(store, before), tuple(_vanished(store, now))
     evidence = replace(evidence, before=tuple(before), nodes=nodes, last=last, vanished=vanished)
     evidence = count_nights(evidence, store, run)
     if not before:
@@ -103,17 +103,13 @@ def of_nights(
     return replace(evidence, comparison=comparison, changes=since, since=before[-1].start)
 
 
-def _last(store: Store, now: Sequence[Session]) -> dict[tuple[str, ...], Verdict]:
-    """Test -> its worst verdict in the session before."""
-    try:
-        outcomes = store.outcomes(select("earlier:1", store, now))
-    except SelectionError:
-        return {}
-    tests, rising = (
-        store.tests(),
-        (Verdict.NOT_APPLICABLE, Verdict.PASS, Verdict.KNOWN, Verdict.NOT_MEASURED, Verdict.FAIL),
-    )
+def _last(store: Store, before: Sequence[Session]) -> dict[tuple[str, ...], Verdict]:
+    """Test -> its worst verdict in the last of these sessions."""
+    rising = [Verdict.NOT_APPLICABLE, Verdict.PASS, Verdict.KNOWN, Verdict.NOT_MEASURED]
+    rising.append(Verdict.FAIL)
+    outcomes = store.outcomes(before[-1:]) if before else []
     outcomes.sort(key=lambda job: rising.index(Verdict(job.verdict)))
+    tests = store.tests() if outcomes else {}
     return {tests[job.test].identity: Verdict(job.verdict) for job in outcomes}
 
 

@@ -99,7 +99,7 @@ def _news(report: Report) -> tuple[str, list[str]]:
     ]
     texts += [words.banner([alarm]) for alarm in report.alarms if alarm.is_new]
     texts += [f"Changed: {fact(each.what, each.before, each.after)}" for each in evidence.changes]
-    heading = f"New since the last night, {utc(evidence.since)}"
+    heading = f"New since the night of {utc(evidence.since)}"
     nothing = "Nothing: the same tests pass, no new alarm, the same software."
     return heading, _few(list(map(_capital, texts)), 2 * MOST) or [nothing]
 
@@ -109,8 +109,8 @@ NEWS = {
     (Verdict.FAIL, False): ("fails", "fail", "new tonight"),
     (Verdict.NOT_MEASURED, False): ("was not measured", "were not measured", "new tonight"),
     (Verdict.PASS, False): ("passes", "pass", "and did not before"),
-    (Verdict.FAIL, True): ("fails", "fail", "as in the night before"),
-    (Verdict.NOT_MEASURED, True): ("was not measured", "were not measured", "nor the night before"),
+    (Verdict.FAIL, True): ("fails", "fail", "as then"),
+    (Verdict.NOT_MEASURED, True): ("was not measured", "were not measured", "nor then"),
 }
 
 

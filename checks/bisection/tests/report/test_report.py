@@ -184,11 +184,11 @@ def test_the_first_screen_says_what_is_new_since_the_last_night():
     alarm, late = event(change_point()), {"raised": MADE + 3 * NIGHT}
     report = only(run=ran(*cases), changes=[fact], **evidence)
     report.of_run = True
-    assert beginning(report).since == "New since the last night, 2026-11-20 08:00 UTC"
+    assert beginning(report).since == "New since the night of 2026-11-20 08:00 UTC"
     assert beginning(report).news == [
         "1 test fails, new tonight: transpose cnt40 mpi (system)",
         "1 test passes, and did not before: transpose cnt40 mpi (system)",
-        "1 test fails, as in the night before: transpose cnt40 mpi (system)",
+        "1 test fails, as then: transpose cnt40 mpi (system)",
         "Changed: MPI: 4.1 -> 5.0",
     ]
     for seen, more in ((True, late), (False, {})):
