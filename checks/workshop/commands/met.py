@@ -96,7 +96,7 @@ def tests(home: Path) -> Iterator[Met]:
         passed, day, _ = suite(file.with_name("tests.xml"))
         kind = f"tests {file.parent.name.removeprefix('build').strip('-')}".strip()
         yield Met(kind, **built, system=SYSTEM, scheduler="none", passed=passed, day=day)
-    for file in home.glob("testbed*.xml"):
+    for file in home.glob("testbed.xml"):
         passed, day, properties = suite(file)
         yield Met("virtual clusters", **properties, system=SYSTEM, passed=passed, day=day)
 
