@@ -636,6 +636,11 @@ def test_a_node_of_two_partitions_stays_in_the_first_where_only_the_second_is_na
     going.look()
     assert [*going.nodes] == spots
     assert {node.state for node in going.nodes.values()} == {"idle"}
+    # The partition that answers goes on; the nodes of the silent one have the reason.
+    assert (going.next_batch(), going.stopped) == ([("lab:all", ("n2",))], "")
+    assert going.survey().open == {("lab:cpu", "n1"): "the scheduler does not answer"}
+    monkeypatch.setattr(Slurm, "nodes_of", lambda *_: [])
+    going.look()
     assert (going.next_batch(), going.stopped) == ([], "the scheduler does not answer")
 
 
