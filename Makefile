@@ -126,7 +126,7 @@ testbed: setup-dev ## launches and faults on virtual Slurm clusters, faults of t
 	@time ( clusters=0; host=0; \
 	    "$(BIN)/python" $(ON_TESTBED) --numprocesses 2 --dist loadfile --junitxml="$(HOME_DIR)/testbed.xml" \
 	        $(TESTBED) --ignore=$(TESTBED)/test_ladder.py || clusters=$$?; \
-	    "$(BIN)/python" $(ON_TESTBED) $(TESTBED)/test_ladder.py || host=$$?; \
+	    "$(BIN)/python" $(ON_TESTBED) --junitxml="$(HOME_DIR)/testbed-host.xml" $(TESTBED)/test_ladder.py || host=$$?; \
 	    case $$clusters,$$host in 0,0 | 0,5 | 5,0) ;; *) exit 1 ;; esac ) # 5: ARGS choose no test of these
 
 mutants: setup-dev ## change lines of the sources, and see whether tests notice: hours; ARGS=FILE...

@@ -131,11 +131,13 @@ class Campaign:
         """The launches that come next: of idle nodes that have none, of those that looked slow,
         then both of busy nodes, which wait in the queue. None once there is nothing left."""
         if self.silent:
-            self.stopped = "the scheduler does not answer"
-            self.troubles.append(
-                Text(f"{some(self.silent)}: the scheduler names no nodes any more")
-            )
-            return []
+            trouble = Text(f"{some(self.silent)}: the scheduler names no nodes any more")
+            self.troubles += [trouble] if trouble not in self.troubles else []
+            why = "the scheduler does not answer"
+            self.lost |= {spot: why for spot in self.nodes if spot[0] in self.silent}
+            if len(self.silent) == len(self.partitions):
+                self.stopped = why
+                return []
         survey = self.survey()
         tried = Counter(
             (partition, node, len(nodes))
@@ -146,6 +148,7 @@ class Campaign:
             _Turn(part["fullname"], size, survey, self.nodes, tried)
             for size in survey.sizes
             for part in self.partitions
+            if part["fullname"] not in self.silent
         ]
 
         def first(takes: Callable[[str], object]) -> Sets:

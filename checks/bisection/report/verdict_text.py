@@ -8,7 +8,7 @@ from operator import attrgetter
 from typing import Any, NamedTuple
 
 from bisection.core import paths
-from bisection.core.format import amount, duration, finite, number, plural, short, some, utc
+from bisection.core.format import amount, duration, finite, number, plain, plural, short, some, utc
 from bisection.core.grouping import grouped
 from bisection.core.reasons import DISTURBED
 from bisection.core.reasons.base import Reason, Text, clause
@@ -38,9 +38,8 @@ NAMES = {
 def text(verdict: RunVerdict, verbose: bool = False) -> list[str]:
     """The verdict as lines: its sentence, failures first, a line per kernel and case; the table of
     all tests, if `verbose`."""
-    further = filter(None, (", ".join(_more_counts(verdict)), times_judged(verdict)))
-    first = f"{_headed(verdict, _counts(verdict))}, in {duration(verdict.seconds)}"
-    lines = wrapped(first) + wrapped(*further, indent="    ")
+    times = filter(None, [times_judged(verdict)])
+    lines = [plain(counted(verdict, timed=True)), *wrapped(*times, indent="    ")]
     lines += [
         *failures(verdict),
         *every_node(verdict),
@@ -60,16 +59,24 @@ def text(verdict: RunVerdict, verbose: bool = False) -> list[str]:
 def sentence(verdict: RunVerdict) -> str:
     """The verdict in one sentence; in a second one how times are judged, where no references of
     times are."""
-    first = f"{counted(verdict)}, in {duration(verdict.seconds)}"
-    return ". ".join(filter(None, [first, times_judged(verdict)]))
+    return ". ".join(filter(None, [counted(verdict, timed=True), times_judged(verdict)]))
 
 
-def counted(verdict: RunVerdict) -> str:
-    return _headed(verdict, [*_counts(verdict), *_more_counts(verdict)])
-
-
-def _headed(verdict: RunVerdict, counts: Sequence[str]) -> str:
+def counted(verdict: RunVerdict, timed: bool = False) -> str:
+    """The verdict by the finding that decides it, then the counts of all findings, also of those
+    that decide nothing; `timed`: with the time that it took. All forms begin with it."""
+    counts = [*_nodes(verdict), *_counts(verdict)]
+    counts += [f"in {duration(verdict.seconds)}"] if timed else []
+    counts[-1:] = ["; ".join([counts[-1], *_findings(verdict)])]
     return f"{NAMES[decision.of_run(verdict)]}: {', '.join(counts)}"
+
+
+def _nodes(verdict: RunVerdict) -> list[str]:
+    """How the nodes of a campaign came out, but those that are slow, which are findings."""
+    counts = Counter(row.verdict for row in verdict.every_node)
+    texts = [f"{counts[word]} {word}" for word in (Judged.FAILED, Judged.OPEN) if counts[word]]
+    passed = f"{counts[Judged.OK]} of {plural(len(verdict.every_node), 'node')} as their peers"
+    return [passed, *texts] if counts else []
 
 
 def _counts(verdict: RunVerdict) -> list[str]:
@@ -92,17 +99,18 @@ def _counts(verdict: RunVerdict) -> list[str]:
     return [f"{passed} of {applicable} checks passed", *parts]
 
 
-def _more_counts(verdict: RunVerdict) -> list[str]:
-    """Returns further problems, and possible ones."""
-    kinds = Counter(failure.counted for failure in verdict.failures if failure.counted)
-    slower, outliers = map(len, (verdict.slower, verdict.outliers))
+def _findings(verdict: RunVerdict) -> list[str]:
+    """The findings on the run as a whole, and possible ones (decision.OF_RUN), the worst first."""
+    kinds = Counter(failure.counted or ("failure",) for failure in verdict.failures)
+    troubles, slower, outliers = map(len, (verdict.troubles, verdict.slower, verdict.outliers))
     network = len(verdict.worse_components) + len(verdict.network)
     texts = [plural(count, *words) for words, count in kinds.items()]
+    texts += [plural(troubles, "trouble")] if troubles else []
+    texts += slow_nodes((), verdict)
     texts += [f"{plural(slower, 'metric')} slower than before"] if slower else []
-    texts += [f"{plural(outliers, 'outlier')} not confirmed"] if outliers else []
     texts += [banner(verdict.alarms)] if verdict.alarms else []
-    texts += [f"{plural(network, 'finding')} about the network"] if network else []
-    return texts + slow_nodes((), verdict)
+    texts += [f"{plural(outliers, 'outlier')} not confirmed"] if outliers else []
+    return texts + ([f"{plural(network, 'finding')} about the network"] if network else [])
 
 
 def times_judged(verdict: RunVerdict) -> str:

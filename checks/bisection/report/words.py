@@ -75,13 +75,13 @@ def split_codes(rows: Sequence[Row]) -> tuple[list[Row], list[Row]]:
 
 
 def slow_nodes(suspects: Sequence[SlowNode], verdict: RunVerdict) -> list[str]:
-    """Returns how many nodes are slow, and how many may be, for headlines."""
-    slow = {suspect.nodes[0] for suspect in suspects}
-    for reason in verdict.slow_nodes:
-        slow.add(reason.nodes[0] if isinstance(reason, SlowNode) else reason.host)
-    maybe = {reason.host for reason in verdict.suspect_nodes} - slow
-    texts = [plural(len(slow), "slow node")] if slow else []
-    return texts + ([f"{plural(len(maybe), 'node')} suspected to be slow"] if maybe else [])
+    """Returns how many nodes are slow, and how many may be, with names, for headlines."""
+    reasons = [*suspects, *verdict.slow_nodes]
+    slow = {" or ".join(r.nodes) if isinstance(r, SlowNode) else r.host: 0 for r in reasons}
+    maybe = {reason.host: 0 for reason in verdict.suspect_nodes if reason.host not in slow}
+    texts = [f"{plural(len(slow), 'slow node')}: {some(slow, 3)}"] if slow else []
+    suspected = f"{plural(len(maybe), 'node')} suspected to be slow: {some(maybe, 3)}"
+    return texts + ([suspected] if maybe else [])
 
 
 # ---- comparisons ----

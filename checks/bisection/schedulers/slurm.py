@@ -27,7 +27,11 @@ STATES: dict[str, type[launches.JobFault]] = {  # in which it stopped a job
     "CANCELLED": launches.Cancelled,
     "PREEMPTED": launches.Cancelled,
 }
-ALIVE = ("CONFIGURING", "PENDING", "REQUEUED", "RUNNING", "SUSPENDED")
+# In which a job may still run, of squeue's JOB STATE CODES; one that is COMPLETING has run.
+ALIVE = (
+    *("CONFIGURING", "PENDING", "REQUEUED", "REQUEUE_FED", "REQUEUE_HOLD", "RESIZING"),
+    *("RESV_DEL_HOLD", "RUNNING", "SIGNALING", "SPECIAL_EXIT", "STAGE_OUT", "STOPPED", "SUSPENDED"),
+)
 # Its words for what it cannot place, now or ever; sbatch takes it, and it waits.
 NO_PLACE = "not available"
 # Of a job whose folder or output files the node could not open: it ends without a word.

@@ -345,12 +345,12 @@ SLOW = noise_run(SLOW_MEMORY)
 @pytest.mark.parametrize(
     ("again", "code", "says"),
     [
-        ([SLOW], Exit.SLOWER, ", 1 slow node"),
-        ([SLOW, SLOW], Exit.SLOWER, ", 1 slow node"),
-        ([SLOW, noise_run(hosts=["n1", "n3"])], Exit.SLOWER, ", 1 slow node"),  # other nodes
+        ([SLOW], Exit.SLOWER, "; 1 slow node: n2"),
+        ([SLOW, SLOW], Exit.SLOWER, "; 1 slow node: n2"),
+        ([SLOW, noise_run(hosts=["n1", "n3"])], Exit.SLOWER, "; 1 slow node: n2"),  # other nodes
         ([noise_run()], Exit.OK, ""),
         ([SLOW, noise_run()], Exit.OK, ""),
-        ([], Exit.NOT_MEASURED, ", 1 node suspected to be slow"),
+        ([], Exit.NOT_MEASURED, "; 1 node suspected to be slow: n2"),
     ],
 )
 def test_a_node_is_slow_if_it_is_so_again(again, code, says):

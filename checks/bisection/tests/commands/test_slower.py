@@ -64,7 +64,7 @@ def test_a_slower_night_is_retested_and_has_its_own_exit_code(night):
     assert "Times are judged by earlier nights: no references yet (6 of 10 nights)" in night.said
     assert (night.verdict["exit_code"], len(night.verdict["slower"])) == (4, 1)
     assert f" -n /{night.case('p2p')['hash']} " in night.said  # to rerun it
-    banner = "SLOWER THAN BEFORE: 3 of 3 checks passed, 1 metric slower than before"
+    banner = "SLOWER THAN BEFORE: 3 of 3 checks passed; 1 metric slower than before"
     assert banner in (night.folder / "report.html").read_text()
     kept = json.loads((night.folder / "retest" / "report.json").read_text())
     judged = [test for turn in kept["runs"] for test in turn["testcases"] if not test["fixture"]]

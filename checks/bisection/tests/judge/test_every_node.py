@@ -25,7 +25,7 @@ from bisection.night import campaign, night
 from bisection.night.campaign import Campaign
 from bisection.night.prepare import Order, prepare
 from bisection.report.documents import VerdictDocument
-from bisection.report.verdict_text import every_node
+from bisection.report.verdict_text import every_node, text
 from bisection.rfm import internals
 from bisection.runs import command, reframe_report
 from bisection.runs.run_verdict import Request, RunVerdict
@@ -430,6 +430,16 @@ def test_the_table_has_the_worst_first_and_all_of_few_nodes():
     assert sum("not judged" in line for line in lines[2:]) == 20
 
 
+def test_the_first_line_names_a_slow_node_beside_one_that_was_not_judged():
+    run = session({**SPEEDS, "n3": 0.7}, n2={"disturbed": 0.9})
+    verdict = judged(run, session({"n3": 0.7}))
+    first, said = text(verdict)[0], VerdictDocument.of(verdict).data()["verdict"]
+    assert decision.of_run(verdict) == Exit.NOT_MEASURED
+    assert first.startswith("NOT MEASURED: 6 of 8 nodes as their peers, 1 not judged, ")
+    assert first.endswith("; 1 trouble; 1 slow node: n3")
+    assert said == first
+
+
 def test_a_batch_replaces_what_it_lost():
     """Builds count once; a launch that was not measured is launched again, and no longer counts."""
     lost = {"verdict": Verdict.NOT_MEASURED, "reason": Text("BLOCKED")}
@@ -626,6 +636,11 @@ def test_a_node_of_two_partitions_stays_in_the_first_where_only_the_second_is_na
     going.look()
     assert [*going.nodes] == spots
     assert {node.state for node in going.nodes.values()} == {"idle"}
+    # The partition that answers goes on; the nodes of the silent one have the reason.
+    assert (going.next_batch(), going.stopped) == ([("lab:all", ("n2",))], "")
+    assert going.survey().open == {("lab:cpu", "n1"): "the scheduler does not answer"}
+    monkeypatch.setattr(Slurm, "nodes_of", lambda *_: [])
+    going.look()
     assert (going.next_batch(), going.stopped) == ([], "the scheduler does not answer")
 
 

@@ -304,11 +304,16 @@ def test_every_form_says_the_same(name):
     assert (verdict.interconnect and verdict.interconnect.grade) == case.grade
     assert case.code != OK or case.grade != NO_GO
     word = verdict_text.NAMES[case.code] + ": "
-    assert verdict_text.text(verdict)[0].startswith(word)
+    first = verdict_text.text(verdict)[0]
+    assert first.startswith(word)
+    for node in {reason.host for reason in verdict.suspect_nodes} | {
+        name for reason in verdict.slow_nodes for name in getattr(reason, "nodes", ())
+    }:  # whatever else decides
+        assert node in first
 
     kept = valid(VerdictDocument.of(verdict).text())
     assert (kept["exit_code"], kept["grade"]) == (case.code, case.grade)
-    assert kept["verdict"].startswith(word)
+    assert kept["verdict"].startswith(first)
     copy = RunVerdict.from_dict(kept)
     assert (decision.of_run(copy), copy.interconnect) == (case.code, verdict.interconnect)
     stored = network.rule(copy, Evidence(impacts=case.evidence.impacts))  # without its pairs

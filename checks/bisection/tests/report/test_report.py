@@ -97,7 +97,11 @@ ALARM, ACCEPTED = event(change_point()), event(change_point(), accepted="new dis
     [
         ({}, "unmeasured", "No verdict"),
         ({"run": ran(case())}, "good", "PASS: 1 of 1 checks passed"),
-        ({"run": ran(troubles=[said("no")])}, "unmeasured", "NOT MEASURED: no check ran"),
+        (
+            {"run": ran(troubles=[said("no")])},
+            "unmeasured",
+            "NOT MEASURED: no check ran; 1 trouble",
+        ),
         ([], "unmeasured", "Nothing was compared"),
         (rows_of(regressed=3, missing=1, unchanged=5), "bad", "3 regressed, 1 missing"),
         (

@@ -9,11 +9,27 @@ import pytest
 
 from bisection import schedulers
 from bisection.core.commands import Answer
+from bisection.schedulers import slurm as slurm_jobs
 from bisection.schedulers import slurm_records as slurm
 from bisection.schedulers import survey
 from bisection.schedulers.slurm_records import node_records, record_of, takes_jobs
 
+# squeue's JOB STATE CODES.
+ENDED = (
+    "BOOT_FAIL CANCELLED COMPLETED DEADLINE FAILED NODE_FAIL OUT_OF_MEMORY PREEMPTED REVOKED "
+    "TIMEOUT"
+).split()
+NOT_ENDED = (
+    "COMPLETING CONFIGURING PENDING REQUEUED REQUEUE_FED REQUEUE_HOLD RESIZING RESV_DEL_HOLD "
+    "RUNNING SIGNALING SPECIAL_EXIT STAGE_OUT STOPPED SUSPENDED"
+).split()
 OUTPUTS = Path(__file__).with_name("slurm")
+
+
+@pytest.mark.parametrize("state", [*ENDED, *NOT_ENDED])
+def test_a_job_in_each_state_of_slurm_is_alive_or_has_ended(monkeypatch, state):
+    monkeypatch.setattr(slurm_jobs, "job_record", lambda _: ({"JobState": state}, ""))
+    assert schedulers.of("slurm").look(Mock(jobid="7")).alive == (state in NOT_ENDED)
 
 
 def queues(name, account="", groups=(), accounts=()):
