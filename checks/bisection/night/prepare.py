@@ -85,7 +85,8 @@ def prepare(order: Order) -> tuple[Request, Path, before_run.Partitions]:
     before_run.require_tests(site, order.tier, names)
     environ = before_run.choose_environ(site, partitions, order.environ)
     needed = {check["path"] for check in site.checks.values()}
-    of_tier = [test["check"] for test in site.tests if order.tier in test["tags"]]
+    chosen = before_run.not_excluded(site.tests, order.arguments)
+    of_tier = [test["check"] for test in chosen if order.tier in test["tags"]]
     sizes = sorted({min(site.checks[name]["least_nodes"], 2) for name in of_tier})
     request = Request(
         order.tier,

@@ -33,6 +33,17 @@ def name_patterns(arguments: Sequence[str]) -> list[str]:
     return [] if options.checkpath else options.name
 
 
+def not_excluded(tests: Sequence[dict[str, Any]], arguments: Sequence[str]) -> list[dict[str, Any]]:
+    """The tests that no pattern of -x among ReFrame's arguments leaves out. BisectionError: one is no
+    regular expression."""
+    parser = Parser(prog="bisection run", add_help=False)
+    parser.add_argument("-x", "--exclude", action="append", default=[])
+    patterns = parser.parse_known_args(arguments)[0].exclude
+    for pattern in patterns:
+        _require_pattern("-x", pattern)
+    return [test for test in tests if not any(re.search(x, test["name"]) for x in patterns)]
+
+
 def _require_pattern(option: str, text: str) -> None:
     try:
         re.compile(text)

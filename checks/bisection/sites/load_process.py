@@ -240,7 +240,8 @@ def test_facts(test: Any) -> Facts:
     values = {name: getattr(test, name, "") for name in names}
     keys = (type(None), str, int, float)
     texts = {name: v if isinstance(v, keys) else str(v) for name, v in values.items()}
-    return {"check": type(test).__name__, **texts}
+    name = test.display_name.replace(" ", "")  # which patterns of -n and -x are for
+    return {"check": type(test).__name__, "name": name, **texts}
 
 
 def case_facts(test: Any, runtime: Any, partition: Any, environ: Any) -> Facts:

@@ -558,15 +558,17 @@ def test_an_interrupt_between_batches_loses_no_verdict(rng, run_of, monkeypatch)
 
 
 @pytest.mark.parametrize(
-    ("pattern", "sizes"),
+    ("arguments", "sizes"),
     [
-        ("^pairs%.*layout=mpi%launch.case=sampled(%|$)", [2]),
-        ("^network_noise", [1]),
-        ("^(network_noise|pairs)%", [1, 2]),
+        (["-n", "^pairs%.*layout=mpi%launch.case=sampled(%|$)"], [2]),
+        (["-n", "^network_noise"], [1]),
+        (["-n", "^(network_noise|pairs)%"], [1, 2]),
+        (["-n", "^(network_noise|pairs)%", "-x", "pairs"], [1]),
+        (["--name=^(network_noise|pairs)%", "--exclude=noise", "-x", "nothing"], [2]),
     ],
 )
-def test_the_tests_of_the_site_say_on_how_many_nodes_they_run(pattern, sizes):
-    order = Order(tier="nodes", arguments=("-n", pattern), every_node="spring")
+def test_the_tests_of_the_site_say_on_how_many_nodes_they_run(arguments, sizes):
+    order = Order(tier="nodes", arguments=tuple(arguments), every_node="spring")
     request, _, _ = prepare(order)
     assert (request.sizes, request.campaign) == (sizes, "spring")
 
