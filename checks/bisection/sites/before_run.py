@@ -34,7 +34,7 @@ def name_patterns(arguments: Sequence[str]) -> list[str]:
 
 
 def not_excluded(tests: Sequence[dict[str, Any]], arguments: Sequence[str]) -> list[dict[str, Any]]:
-    """The tests that no pattern of -x among ReFrame's arguments leaves out. BisectionError: one is no
+    """The tests that no pattern of -x among the arguments leaves out. BisectionError: one is no
     regular expression."""
     parser = Parser(prog="bisection run", add_help=False)
     parser.add_argument("-x", "--exclude", action="append", default=[])
