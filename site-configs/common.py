@@ -8,6 +8,10 @@ NAME.json beside it (`bisection site new` writes both files):
 or, where all of ReFrame's keys are written by hand:
 
     site_configuration = common.configuration(systems=[...])
+
+or, where the site has a ReFrame configuration of its own:
+
+    site_configuration = common.lend(THEIRS, {"SYSTEM:PARTITION": {...}})
 """
 
 import os
@@ -145,6 +149,50 @@ def configuration(
         "general": [{**GENERAL, **general}],
         "logging": [LOGGING],
     }
+
+
+def lend(
+    theirs: Facts, partitions: dict[str, Facts], environments: Sequence[Facts] = ENVIRONMENTS[:1]
+) -> Facts:
+    """A site's own ReFrame configuration, by which our checks run, too. All that it has stays.
+
+    Args:
+        theirs: the site's `site_configuration`, which is not changed.
+        partitions: by SYSTEM:PARTITION, the keys of ReFrame's partition that are to be set; their
+            `extras` are added to those of the partition.
+        environments: those that the partitions get, with the feature `kernels`.
+
+    Raises:
+        SiteError: a partition is unknown or lacks what our checks need, or an environment's name is
+            taken.
+    """
+    caller, names = sys._getframe(1), [each["name"] for each in environments]
+    detected = any(each.get("remote_detect") for each in theirs.get("general", []))
+    wrong, left, systems = [], {**partitions}, []
+    for system in theirs["systems"]:
+        parts = [*system["partitions"]]
+        for number, part in enumerate(parts):
+            name = f"{system['name']}:{part['name']}"
+            if (given := left.pop(name, None)) is None:
+                continue
+            parts[number] = lent = {**part, **given, "environs": [*part["environs"], *names]}
+            usual = {"nodes": 1, "binding": launchers.binding(lent["launcher"], "")}
+            lent["extras"] = usual | part.get("extras", {}) | given.get("extras", {})
+            if lent["launcher"] == "local":
+                wrong.append(
+                    f"{name}: launcher local starts one rank: it must be srun, mpirun, ..."
+                )
+            if not lent.get("processor") and not detected:
+                wrong.append(f"{name}: processor, the cores of a node, is missing")
+        systems.append({**system, "partitions": parts})
+    wrong += [f"{name}: there is no such SYSTEM:PARTITION" for name in left]
+    known = [*theirs.get("environments", []), *environments]
+    twice = [each["name"] for each in theirs.get("environments", []) if each["name"] in names]
+    wrong += [f"environment {name}: the site has one of that name" for name in twice]
+    if wrong:
+        path, line = Path(caller.f_code.co_filename), caller.f_lineno
+        raise _cluster.SiteError("; ".join(wrong), path, line)
+    return {**theirs, "systems": systems, "environments": known}
 
 
 def cluster(

@@ -9,10 +9,11 @@ import json
 import os
 import re
 import time
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from concurrent.futures import TimeoutError as NotYet
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timezone
 from pathlib import Path
 from string import Template
@@ -25,6 +26,7 @@ from bisection.core.format import plural
 from bisection.core.reasons.base import as_data
 from bisection.core.thresholds import LIMITS
 from bisection.core.verdicts import BisectionError
+from bisection.judge.every_node import Judged
 from bisection.report import exports
 from bisection.report.documents import VerdictDocument
 from bisection.report.report_data import Report
@@ -81,12 +83,15 @@ def filled(template: Path, values: Mapping[str, str]) -> Any:
 
 
 def message(report: Report, run: RunVerdict) -> dict[str, Any]:
-    """The verdict as verdict.json has it, without launches, and with bad tests alone."""
-    verdict = as_data(VerdictDocument.of(run))
+    """The verdict as verdict.json has it, without launches, and with bad tests alone. Of a campaign
+    over every node it has the nodes that are accused, and how many have each verdict: endpoints
+    refuse what grows with thousands of nodes."""
+    accused = [row for row in run.every_node if row.verdict not in (Judged.OPEN, Judged.OK)]
+    verdict = as_data(VerdictDocument.of(replace(run, every_node=tuple(accused))))
     bad = {id(case) for case in run.bad}
     of_cases = zip(verdict.pop("cases"), run.cases, strict=True)
     cases = [known for known, case in of_cases if id(case) in bad]
-    del verdict["launches"]
+    del verdict["launches"], verdict["spots"]
     return {
         "@timestamp": datetime.fromtimestamp(
             run.started or report.written, timezone.utc
@@ -94,6 +99,7 @@ def message(report: Report, run: RunVerdict) -> dict[str, Any]:
         "outcome": report.exit_code.name,
         "report": str(report.folder / "report.html") if report.folder else "",
         **verdict,
+        "node_verdicts": Counter(row.verdict for row in run.every_node),
         "bad_nodes": exports.bad_nodes(report),
         "bad": [{name: case[name] for name in OF_CASE} for case in cases],
     }

@@ -258,7 +258,8 @@ class Build(rfm.RegressionTest, Reporting):
     @property
     def facts(self) -> dict[str, str]:
         """Spack's lock and commits, and the modules; of a build that failed, what it came to."""
-        return self.built_from or self._read_facts()
+        known = self.built_from or not self.stagedir  # a log of all may ask before the set-up
+        return self.built_from if known else self._read_facts()
 
     def _installation(self) -> dict[str, Any]:
         try:

@@ -14,7 +14,7 @@ from bisection.core.reasons.base import Text
 from bisection.core.verdicts import TIERS, BisectionError, NotMeasured
 from bisection.schedulers.survey import SchedulerError
 from bisection.sites.reference_rules import read, reference_defects
-from bisection.sites.rules import in_site_file, partition_faults
+from bisection.sites.rules import in_site_file, partition_faults, usable
 from bisection.sites.site_files import Defect, Site, line_of, load_site
 
 Partitions = Sequence[dict[str, Any]]
@@ -52,11 +52,11 @@ def _require_pattern(option: str, text: str) -> None:
 
 
 def choose_partitions(site: Site, system: str) -> Partitions:
-    """The partitions of a run by the option --system, NAME or NAME:PARTITION; BisectionError if
-    there is no such partition."""
+    """The partitions of a run by the option --system, NAME or NAME:PARTITION; without PARTITION
+    those where checks can run, if there are any. BisectionError: there is no such partition."""
     name = system.partition(":")[2]
     if partitions := [part for part in site.partitions if name in ("", part["name"])]:
-        return partitions
+        return partitions if name else usable(site) or partitions
     known = some(part["name"] for part in site.partitions)
     raise BisectionError(f"--system {system}: unknown partition; {site.name} has {known}")
 

@@ -227,7 +227,8 @@ def class_facts(test: Any, file: Path) -> Facts:
         "line": before.count("\n") + 2 if there else 1,
         "metrics": list(dict.fromkeys(metrics)),
         "tiers": dict(getattr(test, "tiers", {})),
-        "least_nodes": int(getattr(launch, "least_nodes", 1)),
+        # Of the class: where no environment can run it, no launch of it was made.
+        "least_nodes": launch.var_space["least_nodes"].default_value if launch else 1,
         "inapplicable": dict(getattr(test, "inapplicable", {})),
         "valid_systems": list(test.valid_systems),
         "valid_prog_environs": list(test.valid_prog_environs),

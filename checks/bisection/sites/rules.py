@@ -87,13 +87,32 @@ def site_defects(site: Site) -> Iterator[Defect]:
     """Yields the defects of a site file: why it does not load, then those of its partitions beyond
     ReFrame's own schema."""
     yield from site.defects
-    used = {case["$partition"] for case in site.cases}
+    used, can_run = {case["$partition"] for case in site.cases}, usable(site)
     for partition in site.partitions:
+        if can_run and partition not in can_run:
+            line = line_of(site.path, partition["name"], "environs")
+            text = f"{partition['fullname']}: no check runs: {no_kernels(partition)}"
+            yield Defect.of(site.path, line, text, is_note=True)
+            continue
         wrong = [*partition_faults(partition, site.environs), *claim_faults(site, partition)]
         if site.checks and partition["fullname"] not in used:
-            lack = f"no check can run: {some(partition['environs'])} lack the feature kernels"
+            lack = f"no check can run: {no_kernels(partition)}"
             wrong.append(("environs", f"{partition['fullname']}: {lack}"))
         yield from in_site_file(site, partition, wrong)
+
+
+def usable(site: Site) -> list[dict[str, Any]]:
+    """The partitions with an environment that builds kernels. A site's own ReFrame configuration
+    may have others."""
+
+    def builds(environ: str) -> bool:
+        return "kernels" in site.environs[environ]["features"]
+
+    return [part for part in site.partitions if any(map(builds, part["environs"]))]
+
+
+def no_kernels(partition: Facts) -> str:
+    return f"{some(partition['environs'])} lack the feature kernels"
 
 
 def in_site_file(

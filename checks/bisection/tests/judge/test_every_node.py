@@ -13,6 +13,7 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
+from reports import only
 from results_made import changed, entry, launched, report
 
 from bisection.core import paths
@@ -23,6 +24,7 @@ from bisection.judge.every_node import Judged, Measured, NodeLaunch, Survey, lau
 from bisection.judge.evidence import Evidence
 from bisection.night import campaign, night
 from bisection.night.campaign import Campaign
+from bisection.night.notify import message
 from bisection.night.prepare import Order, prepare
 from bisection.report.documents import VerdictDocument
 from bisection.report.verdict_text import every_node, text
@@ -324,6 +326,21 @@ def test_a_session_is_read_back_as_it_was_kept():
     read = replace(RunVerdict.from_dict(kept), started=run.started)
     assert list(launches_of(read)) == list(launches_of(run))
     assert read.every_node == judged(run).every_node
+
+
+def test_a_message_names_accused_nodes_and_does_not_grow_with_the_others(tmp_path):
+    sizes = []
+    for count in (100, 400):
+        speeds = {f"n{number}": 1.0 for number in range(count)}
+        run = judged(session({**speeds, "n3": 0.7}))
+        sent = json.loads(json.dumps(message(only(run=run, of_run=True, folder=tmp_path), run)))
+        (words,) = sent["every_node"]
+        (reason,) = sent["reasons"]["every_node"]
+        assert words.startswith("n3: suspect")
+        assert reason["node"] == "n3"
+        assert sent["node_verdicts"] == dict.fromkeys(["suspect"], 1) | {"as its peers": count - 1}
+        sizes.append(len(json.dumps(sent)))
+    assert sizes[1] - sizes[0] < 100
 
 
 def test_a_verdict_of_an_earlier_release_is_read():
