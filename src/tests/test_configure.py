@@ -83,6 +83,18 @@ class Libraries(Configured, unittest.TestCase):
     def test_without_scalapack(self):
         self.assert_left_out({"eigen"}, "-DSCALAPACK_LIBRARY=OFF")
 
+    def test_scalapack_of_a_prefix_comes_before_the_machines(self):
+        """As Spack and modules name theirs, by another name than Debian's."""
+        debian = next(Path("/usr/lib").glob("*/libscalapack-openmpi.so"), None)
+        if not debian:
+            self.skipTest("no ScaLAPACK of Debian")
+        (self.folder / "lib").mkdir()
+        library = self.folder / "lib/libscalapack.so"
+        library.symlink_to(debian)
+        code, text = self.configure(CMAKE_PREFIX_PATH=str(self.folder))
+        self.assertEqual(code, 0, text)
+        self.assertIn(f"ScaLAPACK: {library}", text)
+
     def test_without_blas(self):
         self.assert_left_out({"eigen", "npar"}, NO_BLAS)
 
