@@ -76,7 +76,7 @@ def test_all_that_is_theirs_stays(own, tmp_path):
     assert lent["logging"] == theirs["logging"]
     assert lent["environments"][:-1] == theirs["environments"]
     (system,), (before,) = lent["systems"], theirs["systems"]
-    added = {"launcher", "processor", "access", "environs", "extras"}
+    added = {"launcher", "processor", "access", "environs", "extras", "sched_options"}
     for part, known in zip(system.pop("partitions"), before.pop("partitions"), strict=True):
         assert {k: v for k, v in part.items() if k not in added} == {
             k: v for k, v in known.items() if k not in added
