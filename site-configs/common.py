@@ -45,7 +45,7 @@ SPACK = {
     "extras": {"spack_env": "auto"},  # a folder of spack-env/, or auto
     **NO_COMPILERS,
 }
-ENVIRONMENTS = [{"name": "system", "features": ["kernels"], **NO_COMPILERS}, SPACK]
+ENVIRONMENTS: list[Facts] = [{"name": "system", "features": ["kernels"], **NO_COMPILERS}, SPACK]
 
 GENERAL = {
     # A crash after the result was printed would pass without it.
@@ -177,6 +177,8 @@ def lend(
                 continue
             parts[number] = lent = {**part, **given, "environs": [*part["environs"], *names]}
             usual = {"nodes": 1, "binding": launchers.binding(lent["launcher"], "")}
+            of_nodes = {"use_nodes_option": True, **part.get("sched_options", {})}
+            lent["sched_options"] = SCHED_OPTIONS | of_nodes | given.get("sched_options", {})
             lent["extras"] = usual | part.get("extras", {}) | given.get("extras", {})
             if lent["launcher"] == "local":
                 wrong.append(

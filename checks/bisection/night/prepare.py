@@ -77,13 +77,13 @@ def prepare(order: Order) -> tuple[Request, Path, before_run.Partitions]:
     loads = site.partitions and not site.files.keys() <= {defect.path for defect in site.defects}
     defects = [] if loads else site.defects
     partitions = before_run.choose_partitions(site, order.system) if site.partitions else []
+    environ = before_run.choose_environ(site, partitions, order.environ) if partitions else ""
     if defects := defects or before_run.unusable(site, partitions):
         raise BisectionError("\n".join(map(defect_line, defects)))
     if order.reservation:
         before_run.require_reserved(partitions, order.reservation)
     before_run.enter_cluster(partitions)
     before_run.require_tests(site, order.tier, names)
-    environ = before_run.choose_environ(site, partitions, order.environ)
     needed = {check["path"] for check in site.checks.values()}
     chosen = before_run.not_excluded(site.tests, order.arguments)
     of_tier = [test["check"] for test in chosen if order.tier in test["tags"]]

@@ -202,6 +202,24 @@ def hasten() -> None:
     )
 
 
+def limit_posts(seconds: float) -> None:
+    """Has ReFrame's handler httpjson wait so long (s) for a server's answer, and send it nothing
+    more once it has not answered. It waits for ever otherwise, and the run with it."""
+    library = logging.requests
+    silent: dict[str, Exception] = {}  # by URL
+
+    def post(url: str, **how: Any) -> Any:
+        if url in silent:
+            raise silent[url]
+        try:
+            return library.post(url, **{**how, "timeout": seconds})
+        except library.exceptions.RequestException as error:
+            silent[url] = error
+            raise
+
+    logging.requests = SimpleNamespace(post=post, exceptions=library.exceptions)
+
+
 def recorded_warnings() -> list[tuple[bool, str]]:
     """From here on, ReFrame's log as [(is it a warning, its text)] in place of its handlers.
 

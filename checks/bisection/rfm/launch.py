@@ -49,6 +49,7 @@ from bisection.core.reasons.launches import (
     Remarks,
     exited,
 )
+from bisection.core.thresholds import LIMITS
 from bisection.core.verdicts import KernelExit
 from bisection.kernels import (
     adapters,
@@ -72,6 +73,7 @@ internals.start_scripts_below_blanks()
 internals.hasten()
 internals.take_over_slurm(queue.submit, queue.free_blocked, queue.overdue)
 internals.submit_within(queue.allowed)
+internals.limit_posts(LIMITS.notify)
 if "dependency=singleton" in sys.argv:  # launches run one at a time, however many are queued
     internals.queue_at_once(1000)
 if queue.spots:

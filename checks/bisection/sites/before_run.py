@@ -157,7 +157,8 @@ def choose_environ(site: Site, partitions: Partitions, asked: str | None) -> str
     features = {name: site.environs[name]["features"] for name in names}
     known = [name for name in names if "kernels" in features[name]]
     if not known:
-        raise BisectionError(f"{site.name} has no environment with the feature kernels")
+        lack = f"{site.name} has no environment with the feature kernels"
+        raise BisectionError(f"{lack}; common.lend gives it one (site-configs/README.md)")
     if asked is None:
         unaided = [name for name in known if "spack" not in features[name]]
         return "system" if "system" in known else "|".join(map(re.escape, unaided or known))

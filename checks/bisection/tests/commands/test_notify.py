@@ -1,13 +1,16 @@
 """Verdicts that are sent to HTTP endpoints, by a server that is slow, refuses, and dies."""
 
 import json
+import re
 import threading
 import time
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from types import SimpleNamespace
 
 import pytest
+from reframe.core import logging
 from reports import case, failure, only, ran
+from running import SITES
 
 from bisection import schedulers
 from bisection.core.paths import AUTHORIZATION, AUTHORIZATION_FILE
@@ -18,6 +21,7 @@ from bisection.judge.every_node import Survey
 from bisection.night import night
 from bisection.night.notify import FOLDER, Endpoint, authorization, send
 from bisection.night.prepare import Order
+from bisection.rfm import internals
 
 
 class Handler(BaseHTTPRequestHandler):
@@ -260,3 +264,56 @@ def test_a_connection_that_dies_is_tried_again(sent, server):
 def test_what_is_no_endpoint(text):
     with pytest.raises(BisectionError, match=r"^notify"):
         Endpoint.parsed(text)
+
+
+# ---- ReFrame's own records, by its handler httpjson, as README.md of monitoring has it ----
+
+
+@pytest.fixture
+def logging_run(bisection, tmp_path):
+    """logging_run(url): a Run on the site localhost, whose file has the documented lines."""
+
+    def run(url):
+        text = (SITES / "monitoring" / "README.md").read_text()
+        (lines,) = re.findall("```python\n(.*?)```", text, re.S)
+        (documented,) = re.findall(r"https://[^\"]+", lines)
+        site = (SITES / "localhost.py").read_text()
+        site = site.replace('str(Path(__file__).with_name("common.py"))', f'"{SITES}/common.py"')
+        file = tmp_path / "localhost.py"
+        file.write_text(f"{site}\n{lines.replace(documented, url)}")
+        return bisection("--system", str(file))
+
+    return run
+
+
+def test_each_test_is_a_record_with_its_metrics(logging_run, server):
+    run = logging_run(f"{server.url}/_doc")
+    assert run.code == 0, run.text
+    (judged,) = [body for _, _, body in server.met if body["check_name"].startswith("transpose ")]
+    assert judged["check_system"] == "localhost"
+    assert judged["check_result"] == "pass"
+    for metric in run.case("p2p")["metrics"]:
+        known = {part: judged[f"check_perf_{metric['name']}_{part}"] for part in ("value", "unit")}
+        assert known == {part: metric[part] for part in known}
+        if metric["reference"] is not None:
+            assert judged[f"check_perf_{metric['name']}_ref"] == metric["reference"]
+    assert any(metric["reference"] is not None for metric in run.case("p2p")["metrics"])
+
+
+@pytest.mark.parametrize("ends", ["dies", "500", "refused"])
+def test_a_server_that_does_not_take_records_changes_no_verdict(logging_run, server, ends):
+    url = "http://127.0.0.1:9" if ends == "refused" else f"{server.url}/{ends}"
+    run = logging_run(url)
+    assert (run.code, run.case("p2p")["verdict"]) == (0, "pass"), run.text
+    log = (run.folder / "reframe.log").read_text()
+    assert ("could not connect to server" if ends == "refused" else "could not log") in log
+
+
+def test_reframe_does_not_wait_for_a_server_that_does_not_answer(server, monkeypatch):
+    monkeypatch.setattr(logging, "requests", logging.requests)
+    internals.limit_posts(0.2)
+    for _ in range(3):
+        with pytest.raises(logging.requests.exceptions.Timeout):
+            logging.requests.post(f"{server.url}/slow", data="{}", headers={})
+    assert len(server.met) == 1
+    assert logging.requests.post(f"{server.url}/200", data="{}", headers={}).ok

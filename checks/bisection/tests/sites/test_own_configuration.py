@@ -3,10 +3,11 @@
 import copy
 import re
 import runpy
+import sys
 
 import pytest
 from houses import told
-from running import CHECKS, ONE, SITES, run_in, start
+from running import CHECKS, ONE, SITES, on_one_line, run_in, start
 
 from bisection.core import launchers
 from bisection.sites import rules, site_files
@@ -76,7 +77,7 @@ def test_all_that_is_theirs_stays(own, tmp_path):
     assert lent["logging"] == theirs["logging"]
     assert lent["environments"][:-1] == theirs["environments"]
     (system,), (before,) = lent["systems"], theirs["systems"]
-    added = {"launcher", "processor", "access", "environs", "extras"}
+    added = {"launcher", "processor", "access", "environs", "extras", "sched_options"}
     for part, known in zip(system.pop("partitions"), before.pop("partitions"), strict=True):
         assert {k: v for k, v in part.items() if k not in added} == {
             k: v for k, v in known.items() if k not in added
@@ -107,6 +108,17 @@ def test_doctor_accepts_it_and_notes_a_partition_that_is_not_lent(own):
 def test_what_is_missing_is_one_line_which_names_the_key_of_the_partition(own, old, new, line):
     (defect,) = site_files.load_site(str(own(old, new))).defects
     assert f"does not load: {line}" in defect.text
+
+
+def test_a_run_by_theirs_alone_says_what_lends_it_an_environment(own, tmp_path):
+    centre = own()
+    centre.write_text(centre.with_name("theirs.py").read_text())
+    code, text = start(
+        [sys.executable, "-m", "bisection", "run", "--system", str(centre)], tmp_path
+    )
+    assert code == 2
+    lend = "has no environment with the feature kernels; common.lend gives it one"
+    assert f"bisection run: error: centre {lend}" in on_one_line(text)
 
 
 def test_a_run_and_reframe_alone_measure_on_it_and_log_as_the_centre_does(own, fake, tmp_path):
