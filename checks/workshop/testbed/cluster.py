@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from bisection.core import launchers
+from bisection.core.format import plural
 from bisection.core.paths import text_of, write_whole
 from workshop.testbed import hosts
 from workshop.testbed.blueprint import CLUSTER, HEAD, Blueprint, Node, Partition, address
@@ -26,7 +27,7 @@ PROGRAMS = ("slurmctld", "slurmd", "srun", "munged", "ip", "tc", "nsenter", "uns
 OF_ACCOUNTING = ("slurmdbd", "mariadbd", "mariadb-install-db")
 DAEMONS = ("slurmctld", "slurmdbd", "mariadbd", "munged")  # of the login node
 LIFETIME = 4 * 3600.0  # s, after which a cluster that was forgotten ends itself
-LONGEST = 80  # characters of the folder: sockets in it take 108
+SOCKET = "spool/{}/stepd.slurm.pmix.999.99"  # of a step; at most 107 characters
 
 
 def unavailable(accounting: bool = False) -> str | None:
@@ -80,8 +81,10 @@ class Cluster:
             TestbedError: it cannot be built here, or is not ready in time.
         """
         faults = blueprint.faults(len(os.sched_getaffinity(0)))
-        if len(str(self.folder)) > LONGEST:
-            faults.append(f"{self.folder}: longer than {LONGEST} characters, and sockets are in it")
+        sockets = [str(self.folder / SOCKET.format(name)) for name in blueprint.names()]
+        if (more := max(map(len, sockets)) - 107) > 0:
+            text = f"its path is too long for the sockets in it, by {plural(more, 'character')}"
+            faults.append(f"{self.folder}: {text}")
         if re.search(r"\s", str(self.folder)):
             text = "a blank, which the configuration files of Slurm and MariaDB do not take"
             faults.append(f"{str(self.folder)!r}: {text}")

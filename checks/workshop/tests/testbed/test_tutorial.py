@@ -72,14 +72,14 @@ def furnish(clone, kernels):
 
 
 @pytest.mark.testbed
-def test_every_command_of_the_tutorial_prints_what_the_page_says(tmp_path):
+def test_every_command_of_the_tutorial_prints_what_the_page_says(tmp_path_factory):
     if why := unavailable():
         pytest.skip(why)
     # In one place every time: the kernels' builds are kept by the path of their sources.
     folder = paths.home() / "cache" / "tutorial"
     shutil.rmtree(folder / "bisection", ignore_errors=True)
     folder.mkdir(parents=True, exist_ok=True)
-    bed = tmp_path / "bed"
+    bed = tmp_path_factory.mktemp("bed")  # a short name: sockets are in it
     shell = Shell(folder)
     try:
         for command, wanted in steps(PAGE.read_text()):
