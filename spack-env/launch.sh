@@ -20,7 +20,9 @@ if ! [ -x "$home/venv/bin/python" ]; then
 fi
 own=$home
 # A package's prefix is its administrator's, and is not written to.
-[ ! -d "$home/share/bisection" ] || own=$HOME/.bisection
+if [ -f "$home/share/bisection/installation.json" ]; then
+    own=${BISECTION_HOME:-${HOME:?is not set, nor is BISECTION_HOME}/.bisection}
+fi
 BISECTION_HOME=${BISECTION_HOME:-$own}
 case $BISECTION_HOME in /*) ;; *) BISECTION_HOME=$PWD/$BISECTION_HOME ;; esac
 export BISECTION_HOME

@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
-from bisection.core.format import plural, short, some, utc
+from bisection.core.format import duration, plural, short, some, utc
 from bisection.core.grouping import grouped
 from bisection.core.reasons.performance import SlowNode, fact
 from bisection.core.verdicts import Exit, Verdict
@@ -48,9 +48,10 @@ def opening(report: Report) -> Opening:
     if comparison and not report.of_run:
         sentences += map(str, comparison.advice)
     if run:
-        sentence = verdict_text.sentence(run)
-        rest = sentence.removeprefix(f"{title}, in ")
-        sentences.append(f"The run: {sentence}" if rest == sentence else f"It took {rest}")
+        first = f"The run: {verdict_text.counted(run, timed=True)}"
+        if title == verdict_text.counted(run):
+            first = f"It took {duration(run.seconds)}"
+        sentences.append(". ".join(filter(None, (first, verdict_text.times_judged(run)))))
     if network := report.interconnect:
         title = network.headline + (f". {title}" if not network.findings else "")
     unsafe = words.unsafe(comparison) if comparison else ""

@@ -219,6 +219,7 @@ def test_the_first_screen_says_why_and_what_to_do():
     for run, why, what in contents:
         start = beginning(replace(only(run=run), of_run=True))
         assert any(why in sentence for sentence in start.sentences), start
+        assert not any("checks passed" in sentence for sentence in start.sentences)
         assert any(what in f"{text} {command}" for text, command in start.steps), start
     rows = comparison(rows_of(regressed=1), advice=[said("Measure more.")])
     start = beginning(only(comparison=rows))  # of two groups of sessions
