@@ -99,9 +99,10 @@ def test_faults_are_reported_as_wanted(full):
 
 
 @pytest.mark.testbed
-def test_sigterm_ends_the_run_and_the_cluster(tmp_path):
-    folder = tmp_path / "squeue"
-    line = faults("--backend", "squeue", "--keep", str(tmp_path), "segv-srun")
+def test_sigterm_ends_the_run_and_the_cluster(tmp_path_factory):
+    kept = tmp_path_factory.mktemp("bed")  # a short name: sockets are in it
+    folder = kept / "squeue"
+    line = faults("--backend", "squeue", "--keep", str(kept), "segv-srun")
     process = subprocess.Popen(line, cwd=CHECKS, stdout=subprocess.PIPE, text=True)
     assert any((folder / "output.txt").exists() for _ in until(60))  # the run has begun
     cluster = Cluster(folder)
