@@ -10,7 +10,7 @@ from bisection.core.verdicts import Exit, Verdict
 from bisection.report import verdict_text, words
 from bisection.report.report_data import Report, headline
 from bisection.runs.command import dependents, rerun
-from bisection.runs.run_verdict import RunVerdict
+from bisection.runs.run_verdict import RunVerdict, TestResult
 
 MOST = 3  # causes, changes and nodes that it names
 
@@ -90,8 +90,14 @@ def _news(report: Report) -> tuple[str, list[str]]:
     if not report.run or evidence.nights is None:
         return "", []
     if not evidence.before:
-        return "New since the last night", ["This is the first night of its kind."]
+        first = evidence.nights <= 1
+        text = (
+            "This is the first night of its kind." if first else "No earlier night is comparable."
+        )
+        return "New since the last night", [text]
     texts = [*_outcomes(report.run, evidence.last)]
+    if gone := evidence.vanished:
+        texts.append(f"{plural(len(gone), 'test')} of that night did not run: {some(gone, MOST)}")
     slower = {"confirmed": report.run.slower, "not retested": report.run.outliers}
     texts += [
         f"{plural(len(reasons), 'metric')} slower than in all earlier sessions, {sure}"
@@ -109,21 +115,25 @@ def _news(report: Report) -> tuple[str, list[str]]:
 NEWS = {
     (Verdict.FAIL, False): ("fails", "fail", "new tonight"),
     (Verdict.NOT_MEASURED, False): ("was not measured", "were not measured", "new tonight"),
+    (Verdict.KNOWN, False): ("fails as known", "fail as known", "new tonight"),
+    (Verdict.NOT_APPLICABLE, False): ("is not applicable", "are not applicable", "new tonight"),
     (Verdict.PASS, False): ("passes", "pass", "and did not before"),
     (Verdict.FAIL, True): ("fails", "fail", "as then"),
-    (Verdict.NOT_MEASURED, True): ("was not measured", "were not measured", "nor then"),
+    (Verdict.NOT_MEASURED, True): ("was not measured", "were not measured", "as then"),
 }
 
 
 def _outcomes(run: RunVerdict, last: Mapping[tuple[str, ...], Verdict]) -> Iterator[str]:
     """A sentence per way in which tests came out otherwise than in the session before, or badly
-    again."""
-    tests = [case for case in run.judged if case.identity in last]
-    kinds = grouped(tests, lambda c: (run.outcome(c), run.outcome(c) == last[c.identity]))
+    again. A test that it did not have counts as one that was not applicable."""
+
+    def kind_of(case: TestResult) -> tuple[Verdict, bool]:
+        now = run.outcome(case)
+        return now, now == last.get(case.identity, Verdict.NOT_APPLICABLE)
+
+    kinds = grouped(run.judged, kind_of)
     for kind, (verb, verbs, when) in NEWS.items():
-        cases = kinds.get(kind, ())
-        cases = [c for c in cases if last[c.identity] != Verdict.NOT_APPLICABLE]
-        if cases:
+        if cases := kinds.get(kind, ()):
             names = some(dict.fromkeys(case.group for case in cases), MOST)
             count = plural(len(cases), "test")
             yield f"{count} {verbs if cases[1:] else verb}, {when}: {names}"

@@ -176,7 +176,7 @@ def beginning(report):
 
 
 def test_the_first_screen_says_what_is_new_since_the_last_night():
-    """One test fails as before, one fails now, one passes again, one cannot be compared."""
+    """One test fails as before, one fails now, one passes again, one is new."""
     names = ("old", "new", "mended", "first", "same")
     bad = ("old", "new")
     cases = [failure(method=n) if n in bad else case(method=n) for n in names]
@@ -191,7 +191,7 @@ def test_the_first_screen_says_what_is_new_since_the_last_night():
     assert beginning(report).since == "New since the night of 2026-11-20 08:00 UTC"
     assert beginning(report).news == [
         "1 test fails, new tonight: transpose cnt40 mpi (system)",
-        "1 test passes, and did not before: transpose cnt40 mpi (system)",
+        "2 tests pass, and did not before: transpose cnt40 mpi (system)",
         "1 test fails, as then: transpose cnt40 mpi (system)",
         "Changed: MPI: 4.1 -> 5.0",
     ]
@@ -199,7 +199,27 @@ def test_the_first_screen_says_what_is_new_since_the_last_night():
         alarms = tuple(alarms_of([replace(alarm, **more)]))
         night = replace(only(run=ran(case(), alarms=alarms), **evidence), of_run=True)
         assert any("worse since 2026-11-18" in text for text in beginning(night).news) == seen
-    for more, text in ((evidence, "Nothing: "), ({"nights": 1}, "This is the first night")):
+    # A test that was not there before fails; tests of that night are gone.
+    for added, more, text in (
+        ([failure(method="added")], {}, "1 test fails, new tonight: "),
+        (
+            [],
+            {"vanished": ("transpose cnt40",)},
+            "1 test of that night did not run: transpose cnt40",
+        ),
+    ):
+        cases = [case(method="same"), *added]
+        night = only(
+            run=ran(*cases), **{**evidence, "last": {cases[0].identity: Verdict.PASS}, **more}
+        )
+        (news,) = beginning(replace(night, of_run=True)).news
+        assert news.startswith(text)
+    evidence["last"] = {case().identity: Verdict.PASS}
+    for more, text in (
+        (evidence, "Nothing: "),
+        ({"nights": 1}, "This is the first night"),
+        ({"nights": 2}, "No earlier night is comparable."),
+    ):
         (news,) = beginning(replace(only(run=ran(case()), **more), of_run=True)).news
         assert news.startswith(text)
     assert beginning(replace(only(run=ran(case())), of_run=True)).since == ""  # nothing is stored
